@@ -1,0 +1,5 @@
+//go:build !unix
+
+package snapshot
+
+func (s *Store) holder() string { return "" }
