@@ -60,6 +60,9 @@ func encodeLedger(rec semantics.LedgerRecord) ([]byte, error) {
 		if v.Positions[key.Source] == nil {
 			v.Positions[key.Source] = map[string]ledgerTopicOffset{}
 		}
+		if key.Topic == "" {
+			continue // semantics.Positions.Know: a source without a topic is an empty object
+		}
 		to := ledgerTopicOffset{ID: tp.ID.String(), Offsets: map[int32]int64{}}
 		for partition, pos := range tp.Partitions {
 			to.Offsets[partition] = pos.Offset
@@ -158,8 +161,9 @@ func (v ledgerValue) record(bridge string) (semantics.LedgerRecord, error) {
 		return rec, badLedger("its key says bridge %q, its value %q", bridge, v.Bridge)
 	case v.Epoch < 0, v.Kind == semantics.LedgerEpoch && v.Epoch == 0:
 		return rec, badLedger("kind %s with epoch %d", v.Kind, v.Epoch)
-	case (v.Epoch == 0) != (v.Transaction == nil):
-		return rec, badLedger("epoch %d and its transaction contradict each other", v.Epoch)
+	case v.Epoch == 0 && v.Transaction != nil, v.Kind == semantics.LedgerEpoch && v.Transaction == nil:
+		// A claim may have an epoch and no transaction: the epochs before it were made under AT_LEAST_ONCE or NONE.
+		return rec, badLedger("kind %s, epoch %d and its transaction contradict each other", v.Kind, v.Epoch)
 	case len(v.TransactionalIDs) > maxLedgerIDs:
 		return rec, badLedger("%d transactional ids", len(v.TransactionalIDs))
 	case len(v.Incarnation) > maxLedgerText:
@@ -172,6 +176,9 @@ func (v ledgerValue) record(bridge string) (semantics.LedgerRecord, error) {
 		}
 	}
 	for source, topics := range v.Positions {
+		if len(topics) == 0 {
+			rec.Positions.Know(source)
+		}
 		for topic, to := range topics {
 			tp, err := to.positions()
 			if err != nil {
