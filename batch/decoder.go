@@ -105,7 +105,7 @@ func (d *Decoder) gunzip(dst, src []byte) ([]byte, error) {
 		switch {
 		case len(dst) > d.limit:
 			return nil, errLimit
-		case err == io.EOF:
+		case errors.Is(err, io.EOF):
 			return dst, nil
 		case err != nil:
 			return nil, err

@@ -2,6 +2,7 @@ package txn
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 
@@ -77,13 +78,13 @@ func verdict(code, version int16, commit bool) (outcome semantics.Outcome, known
 		return semantics.OutcomeCommitted, true // PrepareCommit is durable; markers follow
 	case err == nil:
 		return semantics.OutcomeAborted, true
-	case err == kerr.InvalidTxnState && commit:
+	case errors.Is(err, kerr.InvalidTxnState) && commit:
 		return semantics.OutcomeAborted, true
-	case err == kerr.InvalidTxnState && version >= 5:
+	case errors.Is(err, kerr.InvalidTxnState) && version >= 5:
 		return semantics.OutcomeCommitted, true
-	case err == kerr.InvalidTxnState:
+	case errors.Is(err, kerr.InvalidTxnState):
 		return semantics.OutcomeAmbiguous, true
-	case err == kerr.ProducerFenced, err == kerr.InvalidProducerEpoch, err == kerr.InvalidProducerIDMapping:
+	case errors.Is(err, kerr.ProducerFenced), errors.Is(err, kerr.InvalidProducerEpoch), errors.Is(err, kerr.InvalidProducerIDMapping):
 		return semantics.OutcomeAmbiguous, true
 	default:
 		return 0, false

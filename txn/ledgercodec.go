@@ -92,7 +92,7 @@ func marshalLedger(v ledgerValue) ([]byte, error) {
 var errLedgerRecord = errors.New("not a ledger record that this program understands")
 
 func badLedger(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", errLedgerRecord, fmt.Errorf(format, args...))
+	return fmt.Errorf("%w: %w", errLedgerRecord, fmt.Errorf(format, args...))
 }
 
 // decodeLedger reads the value of a record whose key is bridge. It takes exactly what encodeLedger writes, but for white

@@ -50,7 +50,8 @@ func (t *Topics) Refresh() {
 }
 
 // Ensure returns the topic with at least partitions partitions. It creates what is missing where create_topics
-// allows that, with the cluster's default replication; otherwise it fails naming what is missing (Fatal, exit 2).
+// allows that, with the cluster's default replication; otherwise it fails naming what is missing (Fatal, exit 2). A
+// negative count takes an existing topic as it is, and creates a missing one with -partitions.
 func (t *Topics) Ensure(ctx context.Context, topic string, partitions int32) (batch.SinkTopic, error) {
 	if st, ok := t.get(topic); ok && st.Partitions >= partitions {
 		return st, nil
@@ -123,6 +124,9 @@ func (t *Topics) look(ctx context.Context, op, topic string, partitions int32) (
 
 // createTopic creates the topic and asks to look again. A topic that somebody else creates in the same moment is fine.
 func (t *Topics) createTopic(ctx context.Context, op, topic string, partitions int32) error {
+	if partitions < 0 {
+		partitions = -partitions
+	}
 	if !t.create {
 		return semantics.Misconfigured(op, "%w: topic %q is not there and create_topics is false: create it with %d partitions", errMissing, topic, max(partitions, 1))
 	}
