@@ -1,0 +1,5 @@
+//go:build !race
+
+package semantics
+
+const raceEnabled = false
