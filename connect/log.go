@@ -2,6 +2,8 @@ package connect
 
 import (
 	"fmt"
+	"sync"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -9,9 +11,35 @@ import (
 
 // clientLog is kgo's logger. kgo's info is our debug, and its debug our trace: it tells of every connection. Values
 // are scrubbed, because an error may repeat what a broker or a token server said.
+//
+// A broker that is away would fill the log with one warning for each attempt: the same warning is repeated every
+// warnAgain, and is debug in between.
 type clientLog struct {
 	log  hclog.Logger
 	sasl *SASL
+
+	mu     sync.Mutex
+	warned map[string]time.Time // by message and values; at most maxWarned
+}
+
+const (
+	warnAgain = 10 * time.Second
+	maxWarned = 256
+)
+
+// fresh says whether a warning was not given lately.
+func (l *clientLog) fresh(warning string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	if at, ok := l.warned[warning]; ok && now.Sub(at) < warnAgain {
+		return false
+	}
+	if l.warned == nil || len(l.warned) >= maxWarned {
+		l.warned = map[string]time.Time{}
+	}
+	l.warned[warning] = now
+	return true
 }
 
 // Level is asked before each message; it follows the hclog level at run time.
@@ -40,6 +68,10 @@ func (l *clientLog) Log(level kgo.LogLevel, msg string, keyvals ...any) {
 	case kgo.LogLevelError:
 		l.log.Error(msg, args...)
 	case kgo.LogLevelWarn:
+		if !l.fresh(fmt.Sprint(msg, args)) {
+			l.log.Debug(msg, args...)
+			return
+		}
 		l.log.Warn(msg, args...)
 	case kgo.LogLevelInfo:
 		l.log.Debug(msg, args...)
