@@ -112,25 +112,25 @@ func (b *buffer) String() string {
 }
 
 // tryOut makes a client, checks it and returns the error with everything that was logged at trace.
-func tryOut(t *testing.T, o Options) (error, string) {
+func tryOut(t *testing.T, o Options) (string, error) {
 	t.Helper()
 	var log buffer
 	cl, err := Client(o, hclog.New(&hclog.LoggerOptions{Level: hclog.Trace, Output: &log}), kgo.ConnIdleTimeout(time.Minute))
 	must(t, err)
 	defer cl.Close()
 	err = Check(context.Background(), cl, o)
-	return err, log.String()
+	return log.String(), err
 }
 
 func TestSASL(t *testing.T) {
 	for _, mechanism := range []string{Plain, ScramSHA256, ScramSHA512} {
 		t.Run(mechanism, func(t *testing.T) {
 			brokers := cluster(t, kfake.EnableSASL(), kfake.Superuser(mechanism, "jane", planted))
-			err, log := tryOut(t, Options{Brokers: brokers, SASL: &SASL{Mechanism: mechanism, Username: "jane", Password: planted}})
+			log, err := tryOut(t, Options{Brokers: brokers, SASL: &SASL{Mechanism: mechanism, Username: "jane", Password: planted}})
 			if err != nil || strings.Contains(log, planted) || !strings.Contains(log, "sasl") {
 				t.Fatalf("%v\n%s", err, log)
 			}
-			err, log = tryOut(t, Options{Brokers: brokers, SASL: &SASL{Mechanism: mechanism, Username: "jane", Password: planted + "-wrong"}})
+			log, err = tryOut(t, Options{Brokers: brokers, SASL: &SASL{Mechanism: mechanism, Username: "jane", Password: planted + "-wrong"}})
 			if err == nil || strings.Contains(log+err.Error(), planted) {
 				t.Fatalf("%v\n%s", err, log)
 			}
@@ -180,7 +180,7 @@ func TestUsualMistakes(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			start := time.Now()
-			err, log := tryOut(t, c.o)
+			log, err := tryOut(t, c.o)
 			t.Logf("%v", err)
 			if (c.want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v, want %q", err, c.want)

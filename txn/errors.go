@@ -33,7 +33,7 @@ func meaningOf(code int16) meaning {
 // routing: the broker asked is not the one that does it. Nothing happened, except where said.
 func routing(err error) (meaning, bool) {
 	m := meaning{class: semantics.Retry, again: true, stale: true}
-	switch err { //nolint:errorlint // straight from kerr.ErrorForCode, never wrapped
+	switch err {
 	case kerr.NotLeaderForPartition:
 		// After an append that lost its leadership before it was replicated this comes too: the new leader may or may
 		// not have the batch, and its sequence tells.
@@ -61,7 +61,7 @@ func routing(err error) (meaning, bool) {
 // waiting: the right broker, not now.
 func waiting(err error) (meaning, bool) {
 	m := meaning{class: semantics.Retry, again: true}
-	switch err { //nolint:errorlint // straight from kerr.ErrorForCode, never wrapped
+	switch err {
 	case kerr.CoordinatorLoadInProgress:
 		m.reason = "the coordinator is loading its log"
 	case kerr.CoordinatorNotAvailable:
@@ -98,7 +98,7 @@ func waiting(err error) (meaning, bool) {
 // incarnation has lost stands in the ledger only.
 func fencing(err error) (meaning, bool) {
 	m := meaning{class: semantics.Unknown, fenced: true}
-	switch err { //nolint:errorlint // straight from kerr.ErrorForCode, never wrapped
+	switch err {
 	case kerr.ProducerFenced:
 		m.reason = "the transactional id was initialised by somebody, or its transaction timed out"
 	case kerr.InvalidProducerEpoch:

@@ -63,9 +63,8 @@ func TestLedgerSeesOnlyWhatIsCommittedAndOurs(t *testing.T) {
 	if end := f.sink.read(t, true); end.Found {
 		t.Fatalf("an empty ledger: %+v", end)
 	}
-	want := int64(-1)
 	for n := semantics.Epoch(1); n <= 4; n++ {
-		want = f.sink.record(t, "orders-0", numbered(opts, n), true)
+		want := f.sink.record(t, "orders-0", numbered(opts, n), true)
 		f.sink.record(t, "orders-0", numbered(opts, n+100), false)
 		o.record(t, "other-0", numbered(other, n+200), true)
 		for _, settled := range []bool{false, true} {

@@ -12,7 +12,7 @@ import (
 // Defaults of Options.
 const (
 	DefaultTransactionTimeout = 15 * time.Minute // the broker's own default of transaction.max.timeout.ms
-	DefaultMaxInFlight        = 64 << 20
+	DefaultMaxInFlight        = 32 << 20
 	DefaultRequestTimeout     = 30 * time.Second
 	DefaultDeliveryTimeout    = 2 * time.Minute
 )
@@ -27,7 +27,7 @@ type Options struct {
 	Ledger             bool
 	LedgerTopic        string        // default "<bridge>.ledger"
 	CreateTopics       bool          // missing sink topics are created
-	MaxInFlight        int64         // bytes of batches queued or sent and not acknowledged; default 64 MiB; a single larger batch still passes alone
+	MaxInFlight        int64         // bytes of batches queued or sent and not acknowledged; default 32 MiB; a single larger batch still passes alone
 	RequestTimeout     time.Duration // of one produce request at the broker; default 30s
 	DeliveryTimeout    time.Duration // how long a batch is resent (lost connections, moved leaders) before the epoch fails; default 2m
 }
