@@ -1,0 +1,377 @@
+package bridge
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"kafkabridge/semantics"
+)
+
+// Status is what a bridge shows of itself: the document of GET /status and bridge status -o json.
+type Status struct {
+	Bridge      string `json:"bridge"`
+	Semantic    string `json:"semantic"`
+	Incarnation string `json:"incarnation"`
+	State       string `json:"state"` // of the machine
+	Ready       bool   `json:"ready"`
+	Reason      string `json:"reason,omitempty"` // why not ready, in one sentence
+
+	Epoch         semantics.Epoch `json:"epoch"` // open one; 0: none
+	DecidedEpoch  semantics.Epoch `json:"decided_epoch"`
+	LastDecidedMs int64           `json:"last_decided_ms"` // Unix milliseconds; 0: none in this run
+
+	Transaction Transactions `json:"transaction"`
+
+	Restarts    int64            `json:"restarts"` // recoveries inside this process after a failure
+	LastFailure string           `json:"last_failure,omitempty"`
+	Recoveries  map[string]int64 `json:"recoveries"` // by outcome
+	Recovery    *RecoveryStatus  `json:"recovery,omitempty"`
+	Replayed    int64            `json:"replayed_records"` // records read again because their transaction was aborted
+
+	Checkpoints       map[string]int64   `json:"checkpoints"`        // by result
+	RecentCheckpoints []CheckpointStatus `json:"recent_checkpoints"` // the last ones, newest last
+
+	Sources []SourceStatus `json:"sources"`
+	Maps    MapStats       `json:"maps"` // since the process began, all map tasks
+	Gaps    int64          `json:"gaps"`
+	Waiting []string       `json:"waiting,omitempty"` // whatever waits, with its reason
+}
+
+// Transactions are the open and the prepared transaction of EXACTLY_ONCE.
+type Transactions struct {
+	Open       string  `json:"open,omitempty"`
+	OpenSecs   float64 `json:"open_seconds"` // how long the older of the two has been open
+	Prepared   string  `json:"prepared,omitempty"`
+	TimeoutSec float64 `json:"timeout_seconds"`
+}
+
+// RecoveryStatus is what the last recovery found and did.
+type RecoveryStatus struct {
+	Outcome string          `json:"outcome"`
+	Epoch   semantics.Epoch `json:"epoch"`
+	Reason  string          `json:"reason"`
+	AtMs    int64           `json:"at_ms"` // Unix milliseconds
+}
+
+// CheckpointStatus is one checkpoint with the time of each phase in seconds.
+type CheckpointStatus struct {
+	Epoch   semantics.Epoch `json:"epoch"`
+	Result  string          `json:"result"`   // decided | failed | empty while under way
+	BeganMs int64           `json:"began_ms"` // Unix milliseconds
+	Align   float64         `json:"align_seconds"`
+	Flush   float64         `json:"flush_seconds"`
+	Persist float64         `json:"persist_seconds"`
+	Commit  float64         `json:"commit_seconds"`
+}
+
+// Observation is something that metrics count. Exactly one field is set.
+type Observation struct {
+	Checkpoint *CheckpointStatus
+	Recovery   *semantics.Recovery
+	Restart    error
+}
+
+// phase is a part of a checkpoint.
+type phase uint8
+
+const (
+	phaseAlign phase = iota
+	phaseFlush
+	phasePersist
+	phaseCommit
+	phases
+)
+
+// checkpointRun is a checkpoint under way.
+type checkpointRun struct {
+	began time.Time
+	at    phase
+	since time.Time
+	took  [phases]time.Duration
+}
+
+const recentCheckpoints = 20
+
+// hub collects what the driver does, for Status and metrics. All methods are safe from any goroutine.
+type hub struct {
+	b *Bridge
+
+	mu          sync.Mutex
+	now         semantics.Progress
+	openedAt    time.Time // of the open epoch
+	preparedAt  time.Time // when the committing one was opened
+	lastDecided time.Time
+	restarts    int64
+	lastFailure string
+	exit        string
+	recoveries  map[string]int64
+	recovery    *RecoveryStatus
+	replayed    int64
+	results     map[string]int64
+	recent      []CheckpointStatus
+	underWay    map[semantics.Epoch]*checkpointRun
+	tasks       []*mapTask
+	past        MapStats // of earlier runs
+	waits       map[string]string
+}
+
+func (h *hub) init(b *Bridge) {
+	h.b = b
+	h.recoveries, h.results = map[string]int64{}, map[string]int64{}
+	h.underWay, h.waits = map[semantics.Epoch]*checkpointRun{}, map[string]string{}
+}
+
+// progress takes over where the machine stands.
+func (h *hub) progress(p semantics.Progress) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if p.Committing != h.now.Committing {
+		h.preparedAt = h.openedAt
+	}
+	if p.Epoch != h.now.Epoch || p.State != h.now.State {
+		h.openedAt = time.Now()
+	}
+	h.now = p
+}
+
+// waiting shows the reason why something waits; "" ends it.
+func (h *hub) waiting(what, reason string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if reason == "" {
+		delete(h.waits, what)
+		return
+	}
+	h.waits[what] = reason
+}
+
+// phase notes that a checkpoint has entered a phase.
+func (h *hub) phase(n semantics.Epoch, at phase) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := time.Now()
+	c := h.underWay[n]
+	if c == nil || at == phaseAlign {
+		c = &checkpointRun{began: now, since: now}
+		h.underWay[n] = c
+	}
+	c.took[c.at] += now.Sub(c.since)
+	c.at, c.since = at, now
+}
+
+func (h *hub) decided(a semantics.Publish) {
+	h.mu.Lock()
+	h.lastDecided = time.Now()
+	h.mu.Unlock()
+	c := h.finish(a.Epoch, "decided")
+	h.b.log.Debug("checkpoint decided", "epoch", a.Epoch, "align", c.Align, "flush", c.Flush, "persist", c.Persist, "commit", c.Commit)
+}
+
+// checkpointFailed counts a failure that is tolerated. The barrier is still on its way, and still overdue.
+func (h *hub) checkpointFailed(n semantics.Epoch) {
+	h.mu.Lock()
+	s := h.note(n, "failed")
+	h.mu.Unlock()
+	h.b.p.Observe(Observation{Checkpoint: &s})
+}
+
+// idle forgets a barrier that found nothing to do.
+func (h *hub) idle(n semantics.Epoch) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.underWay, n)
+}
+
+func (h *hub) finish(n semantics.Epoch, result string) CheckpointStatus {
+	h.mu.Lock()
+	s := h.note(n, result)
+	delete(h.underWay, n)
+	h.mu.Unlock()
+	h.b.p.Observe(Observation{Checkpoint: &s})
+	return s
+}
+
+// note adds a result. The caller holds mu.
+func (h *hub) note(n semantics.Epoch, result string) CheckpointStatus {
+	now := time.Now()
+	c := h.underWay[n]
+	if c == nil {
+		c = &checkpointRun{began: now, since: now}
+	}
+	c.took[c.at] += now.Sub(c.since)
+	c.since = now
+	s := CheckpointStatus{
+		Epoch: n, Result: result, BeganMs: c.began.UnixMilli(),
+		Align: c.took[phaseAlign].Seconds(), Flush: c.took[phaseFlush].Seconds(),
+		Persist: c.took[phasePersist].Seconds(), Commit: c.took[phaseCommit].Seconds(),
+	}
+	h.results[result]++
+	if len(h.recent) == recentCheckpoints {
+		h.recent = slices.Delete(h.recent, 0, 1)
+	}
+	h.recent = append(h.recent, s)
+	return s
+}
+
+// failed notes a failure and the checkpoints that it cut off. A fatal one ends the bridge: no restart follows.
+func (h *hub) failed(err error) {
+	fatal := semantics.ClassOf(err) == semantics.Fatal
+	h.mu.Lock()
+	if !fatal {
+		h.restarts++
+	}
+	h.lastFailure = err.Error()
+	cut := slices.Sorted(maps.Keys(h.underWay))
+	h.mu.Unlock()
+	for _, n := range cut {
+		h.finish(n, "failed")
+	}
+	if !fatal {
+		h.b.p.Observe(Observation{Restart: err})
+	}
+}
+
+func (h *hub) recovered(r semantics.Recovery) {
+	h.mu.Lock()
+	h.recoveries[string(r.Outcome)]++
+	h.recovery = &RecoveryStatus{Outcome: string(r.Outcome), Epoch: r.Epoch, Reason: r.Reason, AtMs: time.Now().UnixMilli()}
+	h.replayed += distance(r.From, r.To)
+	h.mu.Unlock()
+	h.b.p.Observe(Observation{Recovery: &r})
+}
+
+// distance is how many offsets lie between two positions.
+func distance(from, to semantics.Positions) (n int64) {
+	for t, tp := range to {
+		for p, pos := range tp.Partitions {
+			if a, ok := from.Get(t, p); ok {
+				n += max(0, pos.Offset-a.Offset)
+			}
+		}
+	}
+	return n
+}
+
+// running takes the map tasks of a new run; the counters of the last one are kept.
+func (h *hub) running(tasks []*mapTask) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, t := range h.tasks {
+		h.past.add(t.stats())
+	}
+	h.tasks = tasks
+}
+
+func (h *hub) exited(e *semantics.Exit) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.exit = "stopped"
+	if e.Err != nil {
+		h.exit = e.Err.Error()
+	}
+}
+
+// add sums up; s is the receiver's own.
+func (s *MapStats) add(o MapStats) {
+	s.RecordsIn += o.RecordsIn
+	s.BytesIn += o.BytesIn
+	s.RecordsCut += o.RecordsCut
+	s.RecordsDropped += o.RecordsDropped
+	s.RecordsOut += o.RecordsOut
+	s.BytesOut += o.BytesOut
+	s.BatchesOut += o.BatchesOut
+	s.Untouched += o.Untouched
+	if s.Reencoded == nil {
+		s.Reencoded = map[string]int64{}
+	}
+	for k, v := range o.Reencoded {
+		s.Reencoded[k] += v
+	}
+	if s.DroppedBy == nil {
+		s.DroppedBy = map[string]int64{}
+	}
+	for k, v := range o.DroppedBy {
+		s.DroppedBy[k] += v
+	}
+}
+
+// Status returns the state now. Safe from any goroutine, also before Run and after it.
+func (b *Bridge) Status() Status {
+	s := b.hub.status()
+	for _, src := range b.sources {
+		st := src.status()
+		s.Sources = append(s.Sources, st)
+		s.Gaps += st.GapCount
+		for _, w := range st.Waiting {
+			s.Waiting = append(s.Waiting, fmt.Sprintf("source %s: %s", st.Name, w))
+		}
+	}
+	s.Reason = b.hub.unready(s)
+	s.Ready = s.Reason == ""
+	return s
+}
+
+func (h *hub) status() Status {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := Status{
+		Bridge: h.b.o.Name, Semantic: h.b.o.Semantic.String(), Incarnation: h.b.p.Incarnation, State: h.now.State.String(),
+		Epoch: h.now.Epoch, DecidedEpoch: h.now.Decided, Restarts: h.restarts, LastFailure: h.lastFailure,
+		Recoveries: maps.Clone(h.recoveries), Recovery: h.recovery, Replayed: h.replayed,
+		Checkpoints: maps.Clone(h.results), RecentCheckpoints: slices.Clone(h.recent),
+	}
+	if !h.lastDecided.IsZero() {
+		s.LastDecidedMs = h.lastDecided.UnixMilli()
+	}
+	s.Transaction.TimeoutSec = h.b.o.TransactionTimeout.Seconds()
+	if !h.now.Open.IsZero() {
+		s.Transaction.Open, s.Transaction.OpenSecs = h.now.Open.String(), time.Since(h.openedAt).Seconds()
+	}
+	if !h.now.Prepared.IsZero() {
+		s.Transaction.Prepared, s.Transaction.OpenSecs = h.now.Prepared.String(), time.Since(h.preparedAt).Seconds()
+	}
+	s.Maps.add(h.past)
+	for _, t := range h.tasks {
+		s.Maps.add(t.stats())
+	}
+	for _, what := range slices.Sorted(maps.Keys(h.waits)) {
+		s.Waiting = append(s.Waiting, what+": "+h.waits[what])
+	}
+	return s
+}
+
+// unready says in one sentence why the bridge is not ready; empty when it is.
+func (h *hub) unready(s Status) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	because := ""
+	if len(s.Waiting) > 0 {
+		because = ": " + s.Waiting[0]
+	} else if h.lastFailure != "" {
+		because = "; the last failure was: " + h.lastFailure
+	}
+	switch {
+	case h.exit != "":
+		return h.exit
+	case h.now.Blocked != "":
+		return h.now.Blocked
+	case h.now.State != semantics.StateRunning:
+		return "the bridge is " + h.now.State.String() + because
+	}
+	// A process that is green and moves nothing is the worst of all: a source that does not answer is not ready, nor is a
+	// barrier that is overdue.
+	for _, src := range s.Sources {
+		if src.Stuck != "" {
+			return fmt.Sprintf("source %s: %s", src.Name, src.Stuck)
+		}
+	}
+	for n, c := range h.underWay {
+		if late := time.Since(c.began); late > h.b.o.Checkpoint.Timeout+time.Second {
+			return fmt.Sprintf("checkpoint %d has been under way for %s%s", n, late.Round(time.Second), because)
+		}
+	}
+	return ""
+}
