@@ -1,0 +1,82 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"kafkabridge/bridge"
+	"kafkabridge/server"
+)
+
+func showStatus(w io.Writer, d server.Document) error {
+	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	for _, b := range d.Bridges {
+		state := "ready"
+		if !b.Ready {
+			state = "not ready: " + b.Reason
+		}
+		line(t, "bridge", b.Bridge, "%s, %s", b.Semantic, state)
+		line(t, "", "epoch", "%d open, %d decided", b.Epoch, b.DecidedEpoch)
+		if b.Transaction.Open != "" {
+			line(t, "", "transaction", "%s, open %.1fs of %.0fs", b.Transaction.Open, b.Transaction.OpenSecs, b.Transaction.TimeoutSec)
+		}
+		if b.Recovery != nil {
+			line(t, "", "recovery", "%s: %s", b.Recovery.Outcome, b.Recovery.Reason)
+		}
+		if b.Restarts > 0 {
+			line(t, "", "restarts", "%d, the last after: %s", b.Restarts, b.LastFailure)
+		}
+		for _, s := range b.Sources {
+			showSource(t, s)
+		}
+		line(t, "", "sink", "%d records, %d bytes, %d batches (%d untouched)", b.Maps.RecordsOut, b.Maps.BytesOut, b.Maps.BatchesOut, b.Maps.Untouched)
+		for _, why := range b.Waiting {
+			line(t, "", "waits", "%s", why)
+		}
+	}
+	return flush(t)
+}
+
+func showSource(t io.Writer, s bridge.SourceStatus) {
+	var lag int64
+	topics := map[string]bool{}
+	for _, p := range s.Partitions {
+		lag += max(0, p.Lag)
+		topics[p.Topic] = true
+	}
+	line(t, "", "source "+s.Name, "%d records, lag %d, %d topics, %d partitions", s.RecordsIn, lag, len(topics), len(s.Partitions))
+	for _, g := range s.Gaps {
+		line(t, "", "gap", "%s", g)
+	}
+}
+
+func showStopped(w io.Writer, d stoppedDocument) error {
+	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	for _, b := range d.Bridges {
+		line(t, "bridge", b.Bridge, "%s, stopped: %s", b.Semantic, b.Reason)
+		line(t, "", "epoch", "%d decided", b.DecidedEpoch)
+		if b.Transaction.Prepared != "" {
+			line(t, "", "prepared", "%s: the next start asks for its outcome", b.Transaction.Prepared)
+		}
+		if b.Path != "" {
+			line(t, "", "state", "%s, %d checkpoints", b.Path, len(b.Stored))
+		}
+		for _, c := range b.Stored {
+			line(t, "", fmt.Sprintf("checkpoint %d", c.Epoch), "%s, saved %s %s", c.Status, c.SavedAt.Format(time.RFC3339), c.Transaction)
+		}
+	}
+	return flush(t)
+}
+
+func line(w io.Writer, a, b, format string, args ...any) {
+	_, _ = fmt.Fprintf(w, "%s\t%s\t%s\n", a, b, fmt.Sprintf(format, args...)) // the tabwriter keeps the error for Flush
+}
+
+func flush(t *tabwriter.Writer) error {
+	if err := t.Flush(); err != nil {
+		return fmt.Errorf("write: %w", err)
+	}
+	return nil
+}

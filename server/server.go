@@ -1,0 +1,136 @@
+// Package server is the HTTP surface of the daemon: health, readiness, status and Prometheus metrics. It reads what bridges
+// show of themselves and changes nothing.
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"kafkabridge/bridge"
+)
+
+// Bridge is what the server reads; *bridge.Bridge is one. Status is safe from any goroutine.
+type Bridge interface {
+	Status() bridge.Status
+}
+
+// Document is the body of GET /status and of bridge status -o json.
+type Document struct {
+	Version string          `json:"version"`
+	Ready   bool            `json:"ready"`
+	Bridges []bridge.Status `json:"bridges"`
+}
+
+// Server answers on one address. The zero value is of no use; see New.
+type Server struct {
+	version string
+	bridges []Bridge
+	metrics *Metrics
+	log     hclog.Logger
+	http    *http.Server
+	done    chan error
+}
+
+// The limits that keep a slow or hostile client from holding the process.
+const (
+	readTimeout    = 5 * time.Second
+	writeTimeout   = 30 * time.Second
+	idleTimeout    = time.Minute
+	maxHeaderBytes = 16 << 10
+	shutdownGrace  = 2 * time.Second
+)
+
+// New makes a server over bridges; metrics has seen their observations from the start.
+func New(version string, bridges []Bridge, metrics *Metrics, log hclog.Logger) *Server {
+	s := &Server{version: version, bridges: bridges, metrics: metrics, log: log}
+	metrics.read = bridges
+	return s
+}
+
+// Start listens on address, host:port, and serves until Close. The error names the address.
+func (s *Server) Start(address string) (net.Addr, error) {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("server.listen %q: %w", address, err)
+	}
+	s.http = &http.Server{Handler: s.Handler(), ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
+		MaxHeaderBytes: maxHeaderBytes, ErrorLog: s.log.StandardLogger(&hclog.StandardLoggerOptions{ForceLevel: hclog.Debug})}
+	s.done = make(chan error, 1)
+	go s.serve(l)
+	return l.Addr(), nil
+}
+
+func (s *Server) serve(l net.Listener) { s.done <- s.http.Serve(l) }
+
+// Close stops serving, within seconds.
+func (s *Server) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), shutdownGrace)
+	defer cancel()
+	if err := s.http.Shutdown(ctx); err != nil {
+		_ = s.http.Close()
+	}
+	if err := <-s.done; err != nil && !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve: %w", err)
+	}
+	return nil
+}
+
+// Handler serves all paths of the contract.
+func (s *Server) Handler() http.Handler {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(s.metrics)
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", s.healthz)
+	mux.HandleFunc("GET /readyz", s.readyz)
+	mux.HandleFunc("GET /status", s.status)
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}))
+	return mux
+}
+
+func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
+	_, _ = fmt.Fprintln(w, "ok")
+}
+
+// readyz is 200 only when every bridge is running, and says why not otherwise.
+func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	d := s.document()
+	if !d.Ready {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+	for _, b := range d.Bridges {
+		if b.Ready {
+			_, _ = fmt.Fprintf(w, "%s: ready\n", b.Bridge)
+			continue
+		}
+		_, _ = fmt.Fprintf(w, "%s: not ready: %s\n", b.Bridge, b.Reason)
+	}
+}
+
+func (s *Server) document() Document {
+	d := Document{Version: s.version, Ready: true, Bridges: []bridge.Status{}}
+	for _, b := range s.bridges {
+		st := b.Status()
+		d.Ready = d.Ready && st.Ready
+		d.Bridges = append(d.Bridges, st)
+	}
+	return d
+}
+
+func (s *Server) status(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	if err := e.Encode(s.document()); err != nil {
+		s.log.Debug("status was not sent", "error", err)
+	}
+}
