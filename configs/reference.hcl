@@ -59,7 +59,7 @@ bridge "orders" {                         # [A-Za-z0-9._-]+ ; owns the state, th
     create_topics       = true            # missing topics: same partition count as the source, the cluster's default replication
     compression         = "source"        # source: as each source batch is | none | gzip | snappy | lz4 | zstd (re-encodes what is not in it)
     linger              = "5ms"           # for batches that are encoded here; untouched ones do not wait
-    max_message_bytes   = "1MiB"          # the largest batch that is encoded here
+    max_message_bytes   = "1MiB"          # the largest batch that is encoded here (a single record may need a larger one, up to the topic's limit)
     transactional_id    = "orders"        # prefix of the transactional ids, which are this with -0 and -1; default: the bridge's name
     transaction_timeout = "15m"           # the broker aborts what is open for longer; at most its transaction.max.timeout.ms
     ledger              = true            # false: the state directory is the only truth, and its loss is not noticed

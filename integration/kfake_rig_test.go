@@ -300,9 +300,11 @@ func (r *kfakeRig) status(d *daemon.Daemon) kfakeStatus {
 	return st
 }
 
-// published waits until the positions in the group, which come after a decided epoch, have reached the sources' ends.
+// published waits until the bridge is ready and the positions in the group, which come after a decided epoch, have reached
+// the sources' ends. The positions alone may be those of an earlier run.
 func (r *kfakeRig) published(d *daemon.Daemon) {
 	r.t.Helper()
+	r.ready(d)
 	r.until(d, "the decided positions are at the sources' ends", func(ctx context.Context) bool {
 		ends, err := r.admin.ListCommittedOffsets(ctx, r.in...)
 		if err != nil {

@@ -421,8 +421,9 @@ func (m *Machine) onSettled(e Settled) {
 		m.remember(e.Next)
 	}
 	// The fence makes every later answer ambiguous: what is known now must survive a crash after it. With a ledger that
-	// matters only where the ledger has lost records: "ok" convicts it, and --adopt needs either answer.
-	if m.inLedger(n) && e.Outcome != OutcomeCommitted && !(m.cfg.Adopt && e.Outcome == OutcomeAborted) {
+	// matters only where the ledger has lost records: "ok" convicts it, and --adopt needs either answer, also that of the start
+	// before: nobody says --adopt before a start has refused, and that start has fenced.
+	if m.inLedger(n) && e.Outcome != OutcomeCommitted && e.Outcome != OutcomeAborted {
 		m.fence(0)
 		return
 	}

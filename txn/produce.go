@@ -144,7 +144,9 @@ func (r *run) appended(part *partition, base int64) {
 		return
 	}
 	if next := part.next; base < next && r.id.sequenced {
-		part.next = 0 // said once: the next run goes on from what the topic holds now
+		// Said once: the next run goes on from what the topic holds now. Of the whole topic: made anew, it would fail once for each of
+		// its partitions.
+		r.loses(part.topic)
 		r.fail(lostAnswer("produce", fmt.Errorf("%s: appended at offset %d, but all before %d was acknowledged already: the sink has lost acknowledged records",
 			describe(out), base, next)))
 		return

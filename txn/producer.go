@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/hashicorp/go-hclog"
@@ -210,6 +211,11 @@ func (p *Producer) abandon() {
 	}
 	for key, part := range r.partitions {
 		p.floors[key] = part.next
+	}
+	for key := range p.floors {
+		if slices.Contains(r.lossy, key.topic) {
+			delete(p.floors, key)
+		}
 	}
 }
 

@@ -29,6 +29,7 @@ type run struct {
 	senders    map[int32]*sender
 	unacked    int           // batches queued or in flight
 	written    bool          // a batch was ever queued
+	lossy      []string      // topics that gave an acknowledged offset out again
 	idle       chan struct{} // non-nil while somebody waits for unacked == 0
 }
 
@@ -214,6 +215,13 @@ func (r *run) fail(err error) {
 		close(r.failed)
 		r.cancel(err)
 	}
+}
+
+// loses notes that a topic has lost acknowledged records.
+func (r *run) loses(topic string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lossy = append(r.lossy, topic)
 }
 
 func (r *run) failure() error {
