@@ -39,6 +39,8 @@ type Bridge struct {
 	log     hclog.Logger
 	sources []*source
 	store   Store
+	window  *window
+	sink    *windowWriter
 	stop    chan struct{}
 	hub     hub
 }
@@ -62,10 +64,13 @@ func New(o Options, p Parts) (*Bridge, error) {
 	if p.Observe == nil {
 		p.Observe = func(Observation) {}
 	}
-	b := &Bridge{o: o, p: p, log: p.Log.With("bridge", o.Name), store: p.Store, stop: make(chan struct{}, 1)}
+	b := &Bridge{o: o, p: p, log: p.Log.With("bridge", o.Name), store: p.Store, window: newWindow(o), stop: make(chan struct{}, 1)}
+	b.sink = newWindowWriter(p.Writer, b.window)
 	for i, so := range o.Sources {
 		// Each source gets an equal share, so that one with a slow sink topic cannot starve the others.
 		b.sources = append(b.sources, newSource(so, p.Sources[i], b.log, o.MaxInFlight/int64(len(o.Sources))))
+		share := int64(len(o.Sources))
+		b.sources[i].window = func() int64 { return b.window.bytes() / share }
 	}
 	if b.store == nil {
 		b.store = &groupStore{sources: b.sources, semantic: o.Semantic}
@@ -93,7 +98,7 @@ func (b *Bridge) Run(ctx context.Context) error {
 func (b *Bridge) machineConfig() semantics.Config {
 	c := semantics.Config{
 		Bridge: b.o.Name, Incarnation: b.p.Incarnation, Semantic: b.o.Semantic,
-		Ledger: b.o.Ledger && b.p.Ledger != nil, Stateful: b.stateful(),
+		Ledger: b.o.Ledger && b.p.Ledger != nil, Stateful: b.stateful(), Groups: b.p.Store == nil,
 		OnTimeoutFail: b.o.OnTimeout == Fail, Adopt: b.o.Adopt.Enabled, AdoptEpoch: b.o.Adopt.Epoch,
 		TolerableFailures: b.o.Checkpoint.TolerableFailures, RestartAttempts: b.o.Restart.Attempts,
 	}

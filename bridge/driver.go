@@ -40,6 +40,7 @@ type driver struct {
 	recordsAt    int64                                     // handed over when the last barrier began
 	wanted       map[semantics.SourceTopic]map[int32]int64 // --until-end: where everything ends; nil otherwise
 	drained      bool                                      // that was said in this run
+	decidedInRun bool                                      // an epoch was decided since Start
 	exit         *semantics.Exit
 }
 

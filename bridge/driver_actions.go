@@ -165,7 +165,7 @@ func (d *driver) fence(ctx context.Context, a semantics.Fence) (e semantics.Even
 		if a.Known.IsZero() {
 			tx, err = d.b.p.Arbiter.Fence(ctx, a.ID)
 		} else {
-			tx, err = d.b.p.Arbiter.Refresh(ctx, a.Known)
+			tx, err = d.reclaim(ctx, a.Known)
 		}
 		return err
 	})
@@ -173,6 +173,20 @@ func (d *driver) fence(ctx context.Context, a semantics.Fence) (e semantics.Even
 		d.b.p.Failpoint("after-fence")
 	}
 	return semantics.Fenced{Slot: a.Slot, Tx: tx}, err
+}
+
+// reclaim initialises an id that is still this incarnation's own, without taking it back from a rival (ledger = false). What is open on it is
+// aborted first: with transaction.version 1, InitProducerID with producer id and epoch on an open transaction aborts it, bumps the epoch and
+// then answers the same request with PRODUCER_FENCED (seen on Kafka 4.4 and 3.9), which would look like a rival. What is prepared was
+// settled before.
+func (d *driver) reclaim(ctx context.Context, known semantics.Transaction) (semantics.Transaction, error) {
+	if known.EndTxnVersion < 5 {
+		// Whatever definitive answer comes, nothing of ours is open any more; a rival is found out by Refresh.
+		if _, _, err := d.b.p.Arbiter.End(ctx, known, false); err != nil {
+			return semantics.Transaction{}, err
+		}
+	}
+	return d.b.p.Arbiter.Refresh(ctx, known)
 }
 
 func (d *driver) resolve(ctx context.Context, a semantics.Resolve) (semantics.Event, error) {
@@ -296,7 +310,8 @@ type publisher struct {
 
 // publish is for lag tools only, so it neither delays nor fails anything.
 func (d *driver) publish(a semantics.Publish) {
-	d.b.hub.decided(a)
+	d.decidedInRun = true
+	d.b.window.flushed(d.b.hub.decided(a))
 	d.tell(a.Positions)
 }
 
@@ -394,6 +409,7 @@ func (d *driver) startPipeline(a semantics.Start) {
 	d.recordsAt = d.handedOver()
 	d.drained = false
 	d.armBarrier()
+	d.decidedInRun = false
 }
 
 var errHalted = errors.New("the run was halted")
@@ -403,6 +419,7 @@ func (d *driver) halt() {
 	if err := failure(d.last); err != nil {
 		d.b.log.Warn("the run failed", "error", err, "class", semantics.ClassOf(err), "epoch", d.m.Progress().Epoch)
 		d.b.hub.failed(err)
+		d.shrinkWindow()
 	}
 	old := d.gen
 	old.cut(errHalted)
@@ -412,6 +429,13 @@ func (d *driver) halt() {
 	d.pipe = nil
 	d.gen = newGeneration(d.parent)
 	d.async(func(ctx context.Context) (semantics.Event, error) { return d.halted(ctx, old) })
+}
+
+// shrinkWindow lets less be in flight when a run ended without a decided epoch: perhaps the sink is too slow for what was.
+func (d *driver) shrinkWindow() {
+	if d.pipe != nil && !d.decidedInRun && d.b.window.failed() {
+		d.b.log.Warn("no epoch was decided in this run: fewer bytes may be in flight", "bytes", d.b.window.bytes())
+	}
 }
 
 // halted reads the store again: whether a Persist that was cut off is durable only the store knows. When it cannot be

@@ -1,9 +1,15 @@
 package bridge
 
 import (
+	"context"
 	"errors"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"kafkabridge/batch"
+	"kafkabridge/semantics"
 )
 
 // near says whether two moments differ by no more than a poll.
@@ -188,4 +194,119 @@ func TestWriterFailureIsToldAtOnce(t *testing.T) {
 		s.stop()
 		s.once(plainly, "in")
 	})
+}
+
+// TestWindowFollows: a run without a decided epoch lets less be in flight, epochs that are flushed in no time let it grow again.
+func TestWindowFollows(t *testing.T) {
+	inBubble(t, func(s *sim) {
+		s.o.MaxInFlight = 32 << 20
+		failures := 0
+		s.w.on("flush", func(context.Context) error {
+			if failures++; failures <= 2 {
+				return errors.New("the sink is too slow")
+			}
+			return nil
+		})
+		stop := s.feed("in", 4, 50*time.Millisecond)
+		s.start()
+		s.until("both runs have failed", func() bool { return s.b.Status().Restarts == 2 })
+		if got := s.b.window.bytes(); got != 2<<20 { // a quarter of a quarter
+			t.Errorf("%d bytes may be in flight", got)
+		}
+		s.until("epochs are decided", func() bool { return s.w.count("decide") >= 4 })
+		if got := s.b.window.bytes(); got != 32<<20 {
+			t.Errorf("%d bytes may be in flight after quick epochs", got)
+		}
+		stop()
+		s.stop()
+		s.once(plainly, "in")
+	})
+}
+
+// heldWriter keeps every batch until it is told to let go.
+type heldWriter struct {
+	Writer
+	mu     sync.Mutex
+	held   []batch.Outbound
+	failed chan struct{}
+}
+
+func (w *heldWriter) Write(_ context.Context, b batch.Outbound) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.held = append(w.held, b)
+	return nil
+}
+
+func (w *heldWriter) Failed() <-chan struct{} { return w.failed }
+
+func (w *heldWriter) count() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.held)
+}
+
+// TestWindowHoldsBack: what exceeds the window waits for a release, is given back when the run ends, and a single large batch passes.
+func TestWindowHoldsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		held := &heldWriter{failed: make(chan struct{})}
+		w := newWindowWriter(held, newWindow(Options{MaxInFlight: 100, Checkpoint: CheckpointOptions{Timeout: time.Second}}))
+		released := 0
+		of := func(n int) batch.Outbound {
+			return batch.Outbound{Raw: make([]byte, n), Release: func() { released++ }}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		if err := w.Write(ctx, of(500)); err != nil { // alone
+			t.Fatal(err)
+		}
+		var third error
+		go func() {
+			if err := w.Write(ctx, of(60)); err != nil {
+				t.Error(err)
+			}
+			third = w.Write(ctx, of(60))
+		}()
+		synctest.Wait()
+		if held.count() != 1 {
+			t.Fatalf("%d batches passed while the window was full", held.count())
+		}
+		held.held[0].Release()
+		synctest.Wait()
+		if held.count() != 2 {
+			t.Fatalf("%d batches passed, want the second and not the third", held.count())
+		}
+		cancel()
+		synctest.Wait()
+		if third == nil || released != 2 {
+			t.Errorf("the third: %v, %d released", third, released)
+		}
+	})
+}
+
+// TestWindow: the bounds, by hand: 32 MiB, a limit of 8 s.
+func TestWindow(t *testing.T) {
+	w := newWindow(Options{Semantic: semantics.ExactlyOnce, MaxInFlight: 32 << 20, TransactionTimeout: 8 * time.Second, Checkpoint: CheckpointOptions{Timeout: 10 * time.Second}})
+	for i, c := range []struct {
+		change func() bool
+		bytes  int64
+		moved  bool
+	}{
+		{w.failed, 8 << 20, true},
+		{func() bool { return w.flushed(5 * time.Second) }, 4 << 20, true},  // more than half of the limit
+		{func() bool { return w.flushed(3 * time.Second) }, 4 << 20, false}, // between an eighth and a half
+		{func() bool { return w.flushed(time.Second / 2) }, 8 << 20, true},  // time to spare
+		{func() bool { return w.flushed(time.Second / 2) }, 16 << 20, true},
+		{func() bool { return w.flushed(time.Second / 2) }, 32 << 20, true},
+		{func() bool { return w.flushed(time.Second / 2) }, 32 << 20, false}, // never above MaxInFlight
+	} {
+		if moved := c.change(); moved != c.moved || w.bytes() != c.bytes {
+			t.Errorf("step %d: %d bytes, moved %v; want %d, %v", i, w.bytes(), moved, c.bytes, c.moved)
+		}
+	}
+	for range 20 {
+		w.failed()
+	}
+	if w.bytes() != 256<<10 || w.count.Load() != leastCount {
+		t.Errorf("shrinks to %d bytes, %d batches", w.bytes(), w.count.Load())
+	}
 }

@@ -35,6 +35,7 @@ type sim struct {
 
 	mu   sync.Mutex
 	made map[string]int // records produced, by topic
+	pad  string         // what produce puts behind every value
 
 	b      *Bridge
 	cancel context.CancelCauseFunc
@@ -84,7 +85,7 @@ func (s *sim) end() {
 func (s *sim) client() *kgo.Client {
 	s.t.Helper()
 	cl, err := kgo.NewClient(kgo.SeedBrokers("localhost:9092"), kgo.Dialer(s.net.DialContext), kgo.RecordPartitioner(kgo.ManualPartitioner()),
-		kgo.MetadataMinAge(10*time.Millisecond), kgo.ProducerLinger(0))
+		kgo.MetadataMinAge(10*time.Millisecond), kgo.ProducerLinger(0), kgo.ProducerBatchCompression(kgo.NoCompression()))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -171,7 +172,7 @@ func (s *sim) produce(topic string, n int) {
 	for range n {
 		i := s.made[topic]
 		s.made[topic]++
-		recs = append(recs, &kgo.Record{Topic: topic, Partition: int32(i % 2), Value: fmt.Appendf(nil, "%s/%d/%d", topic, i%2, i/2)})
+		recs = append(recs, &kgo.Record{Topic: topic, Partition: int32(i % 2), Value: fmt.Appendf(nil, "%s/%d/%d%s", topic, i%2, i/2, s.pad)})
 	}
 	s.mu.Unlock()
 	if err := s.cl.ProduceSync(context.Background(), recs...).FirstErr(); err != nil {

@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -119,7 +120,9 @@ func TestUntilEnd(t *testing.T) {
 			s.o.UntilEnd = true
 			s.o.Checkpoint.Timeout = 20 * time.Second // a barrier has everything that was read before it: ten slow writes
 			s.o.Checkpoint.MaxRecords = 20
-			s.o.MaxInFlight = 1 << 20
+			// So large that the source is held back by the sink: an end that came too early would leave most of them out.
+			s.o.MaxInFlight, s.o.Sources[0].FetchMaxBytes = 1<<20, 128<<10
+			s.pad = strings.Repeat("x", 50_000)
 			for range 10 {
 				s.produce("in", 10)
 			}
@@ -142,7 +145,7 @@ func TestUntilEnd(t *testing.T) {
 			if st := b.Status(); fails != (st.Restarts == 1) {
 				t.Errorf("%d restarts", st.Restarts)
 			}
-			s.once(plainly, "in")
+			s.once(func(int) string { return s.pad }, "in")
 		})
 	}
 }

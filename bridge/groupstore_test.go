@@ -42,6 +42,23 @@ func TestGroupOffsetsAreTheProgress(t *testing.T) {
 	})
 }
 
+// TestGroupHoldsTheStartPositions: start = "latest", and a crash before the first barrier; what came after the start is not passed over.
+func TestGroupHoldsTheStartPositions(t *testing.T) {
+	inBubble(t, func(s *sim) {
+		groupBridge(s)
+		s.o.Sources[0].Start = Start{At: StartLatest}
+		s.start()
+		s.ready()
+		s.crash() // before a barrier
+		s.produce("in", 10)
+		s.start()
+		s.ready()
+		s.after(3 * time.Second)
+		s.stop()
+		s.once(plainly, "in")
+	})
+}
+
 // TestGroupOffsetsThatAreNotAcknowledged are no checkpoint: the run fails and is tried again, and nothing is lost.
 func TestGroupOffsetsThatAreNotAcknowledged(t *testing.T) {
 	inBubble(t, func(s *sim) {
@@ -51,7 +68,8 @@ func TestGroupOffsetsThatAreNotAcknowledged(t *testing.T) {
 		refuseOffsetCommits(s.cluster)
 		s.produce("in", 10)
 		s.until("the run failed", func() bool { return s.b.Status().Restarts > 0 })
-		if st := s.b.Status(); st.DecidedEpoch != 0 || st.Checkpoints["decided"] != 0 {
+		// 1 is the start positions.
+		if st := s.b.Status(); st.DecidedEpoch > 1 || st.Checkpoints["decided"] != 0 {
 			t.Errorf("decided epoch %d, checkpoints %v", st.DecidedEpoch, st.Checkpoints)
 		}
 	})

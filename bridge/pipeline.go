@@ -12,7 +12,7 @@ import (
 
 // channelCapacity bounds the deliveries between one source task and one map task. The bytes behind them are bounded by
 // MaxInFlight; this only keeps both sides busy.
-const channelCapacity = 64
+const channelCapacity = 16
 
 // pipeline is the tasks of one run: from Start to Halt.
 type pipeline struct {
@@ -31,7 +31,7 @@ func newPipeline(b *Bridge, a semantics.Start) *pipeline {
 	cfg := mapConfig{tasks: b.o.Workers, maps: b.o.Maps, registry: b.p.Maps, sink: b.o.Sink, epoch: p.number, maxInFlight: b.o.MaxInFlight}
 	b.p.Topics.Refresh()
 	for i := range b.o.Workers {
-		p.tasks = append(p.tasks, newMapTask(i, cfg, b.p.Writer, b.p.Topics, a.State, b.log))
+		p.tasks = append(p.tasks, newMapTask(i, cfg, b.sink, b.p.Topics, a.State, b.log))
 		p.resume = append(p.resume, make(chan semantics.Epoch, 1))
 	}
 	return p

@@ -17,7 +17,8 @@ type Writer interface {
 	// flight. Writer owns b.Raw until it calls b.Release, which it does exactly once, whatever happens. An error means that
 	// the epoch has failed; so does an error that comes later, which every further Write and Flush returns.
 	Write(ctx context.Context, b batch.Outbound) error
-	// Flush returns nil only when every batch ever written since Begin is acknowledged. sent says whether there was any.
+	// Flush returns nil only when every batch ever written since Begin is acknowledged. sent says whether there was any. After
+	// Failed it returns the failure at once, also while a Write is under way.
 	Flush(ctx context.Context) (sent bool, err error)
 	// Failed is closed after the first batch since Begin that cannot be acknowledged any more, so that nobody waits for the next barrier
 	// to find out. It is a new channel after each Begin.

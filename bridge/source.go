@@ -29,7 +29,8 @@ type source struct {
 	o           SourceOptions
 	cl          *kgo.Client // transport only: neither its producer nor its consumer is used
 	log         hclog.Logger
-	maxInFlight int64 // bytes
+	maxInFlight int64        // bytes
+	window      func() int64 // bytes that may be in flight now, at most maxInFlight
 
 	match    *regexp.Regexp // nil with a topic list
 	exclude  []*regexp.Regexp
@@ -72,6 +73,7 @@ func newSource(o SourceOptions, cl *kgo.Client, log hclog.Logger, maxInFlight in
 		o: o, cl: cl, log: log.With("source", o.Name), maxInFlight: maxInFlight,
 		totals: map[topicPartition]counted{}, barriers: make(chan barrierRequest),
 	}
+	s.window = func() int64 { return s.maxInFlight }
 	s.matchErr = s.compile()
 	return s
 }

@@ -9,7 +9,7 @@ import (
 // budget bounds the bytes in flight of one run: answers that are being fetched (by what they may hold) and answers whose
 // batches are not all released (by what they do hold). Safe from any goroutine.
 type budget struct {
-	limit    int64
+	limit    func() int64 // may change while the run is on
 	mu       sync.Mutex
 	used     int64
 	reserved int64         // the part of used that has not arrived
@@ -17,7 +17,7 @@ type budget struct {
 	freed    chan struct{} // closed and made anew whenever used becomes less
 }
 
-func newBudget(limit int64) *budget {
+func newBudget(limit func() int64) *budget {
 	return &budget{limit: limit, freed: make(chan struct{})}
 }
 
@@ -27,7 +27,7 @@ func (b *budget) reserve(ctx context.Context, n int64) error {
 	paused := false
 	for {
 		b.mu.Lock()
-		if b.used == 0 || b.used+n <= b.limit {
+		if b.used == 0 || b.used+n <= b.limit() {
 			b.used += n
 			b.reserved += n
 			if paused {

@@ -141,7 +141,7 @@ func (f *fetcher) limit() int64 {
 	f.r.mu.Lock()
 	loops := int64(len(f.r.fetchers))
 	f.r.mu.Unlock()
-	return min(int64(f.r.s.o.FetchMaxBytes), max(f.r.budget.limit/(4*loops), fetchMinLimit))
+	return min(int64(f.r.s.o.FetchMaxBytes), max(f.r.budget.limit()/(4*loops), fetchMinLimit))
 }
 
 func (f *fetcher) hasWork() bool {

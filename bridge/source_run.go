@@ -87,7 +87,7 @@ const (
 func newSourceRun(s *source, pos semantics.Positions, out []chan<- delivery) *sourceRun {
 	r := &sourceRun{
 		s: s, out: out,
-		budget:     newBudget(s.maxInFlight),
+		budget:     newBudget(s.window),
 		answers:    make(chan *answer),
 		refresh:    make(chan struct{}, 1),
 		partitions: map[topicPartition]*partition{},

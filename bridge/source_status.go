@@ -104,7 +104,7 @@ func (r *sourceRun) describe(st *SourceStatus) {
 // the sink is slow. The caller holds mu.
 func (r *sourceRun) stuck(p *partition) string {
 	late := time.Since(p.answered)
-	if r.ended || late < stuckAfter {
+	if _, paused := r.budget.state(); paused || r.ended || late < stuckAfter {
 		return ""
 	}
 	why := p.waiting

@@ -102,6 +102,7 @@ type hub struct {
 	mu          sync.Mutex
 	now         semantics.Progress
 	openedAt    time.Time // of the open epoch
+	outAtOpen   int64     // batches written before it
 	preparedAt  time.Time // when the committing one was opened
 	lastDecided time.Time
 	restarts    int64
@@ -132,9 +133,17 @@ func (h *hub) progress(p semantics.Progress) {
 		h.preparedAt = h.openedAt
 	}
 	if p.Epoch != h.now.Epoch || p.State != h.now.State {
-		h.openedAt = time.Now()
+		h.openedAt, h.outAtOpen = time.Now(), h.batchesOut()
 	}
 	h.now = p
+}
+
+// batchesOut is how many batches this run has written. The caller holds mu.
+func (h *hub) batchesOut() (n int64) {
+	for _, t := range h.tasks {
+		n += t.stats().BatchesOut
+	}
+	return n
 }
 
 // waiting shows the reason why something waits; "" ends it.
@@ -162,12 +171,14 @@ func (h *hub) phase(n semantics.Epoch, at phase) {
 	c.at, c.since = at, now
 }
 
-func (h *hub) decided(a semantics.Publish) {
+// decided notes it and returns how long the barrier took until everything was flushed.
+func (h *hub) decided(a semantics.Publish) time.Duration {
 	h.mu.Lock()
 	h.lastDecided = time.Now()
 	h.mu.Unlock()
 	c := h.finish(a.Epoch, "decided")
 	h.b.log.Debug("checkpoint decided", "epoch", a.Epoch, "align", c.Align, "flush", c.Flush, "persist", c.Persist, "commit", c.Commit)
+	return time.Duration((c.Align + c.Flush) * float64(time.Second))
 }
 
 // checkpointFailed counts a failure that is tolerated. The barrier is still on its way, and still overdue.
@@ -328,7 +339,10 @@ func (h *hub) status() Status {
 	}
 	s.Transaction.TimeoutSec = h.b.o.TransactionTimeout.Seconds()
 	if !h.now.Open.IsZero() {
-		s.Transaction.Open, s.Transaction.OpenSecs = h.now.Open.String(), time.Since(h.openedAt).Seconds()
+		s.Transaction.Open = h.now.Open.String()
+		if h.batchesOut() > h.outAtOpen { // the broker's clock starts with the first partition of the transaction
+			s.Transaction.OpenSecs = time.Since(h.openedAt).Seconds()
+		}
 	}
 	if !h.now.Prepared.IsZero() {
 		s.Transaction.Prepared, s.Transaction.OpenSecs = h.now.Prepared.String(), time.Since(h.preparedAt).Seconds()

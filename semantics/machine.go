@@ -15,6 +15,7 @@ type Config struct {
 	IDs               [2]string // transactional ids in fencing order
 	Ledger            bool      // false: the state directory is the only truth
 	Stateful          bool      // a map has state: it must belong to the positions
+	Groups            bool      // checkpoints are offsets committed to the sources' groups: they keep no transaction
 	OnTimeoutFail     bool
 	Adopt             bool
 	AdoptEpoch        Epoch // 0: the newest whose outcome is known
@@ -597,10 +598,10 @@ func (m *Machine) dropOrOpen() {
 	}
 }
 
-// startsAlone says that nothing but a checkpoint can hold the start positions: without a ledger there is no claim, and a first epoch that
-// is aborted would leave nothing to go on from.
+// startsAlone says that nothing but a checkpoint can hold the start positions: where there is no claim, a first epoch that does not come
+// to its end would leave nothing to go on from, and start = "latest" would pass over what it was to read.
 func (m *Machine) startsAlone() bool {
-	return m.exactlyOnce() && !m.cfg.Ledger && m.base.epoch == 0 && len(m.checkpoints) == 0
+	return m.cfg.Semantic != None && !m.watchesLedger() && m.base.epoch == 0 && len(m.checkpoints) == 0
 }
 
 // openFirst opens the first epoch, on the id that the claim did not use.

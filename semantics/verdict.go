@@ -156,6 +156,14 @@ func judgeStale(cfg *Config, e *evidence, reason string) (*base, error) {
 // the ledger still stands at the transaction that it follows.
 func judgeOtherSemantic(cfg *Config, e *evidence, n *Checkpoint) (*base, error) {
 	l := e.end.Record
+	if cfg.Groups && e.end.Found {
+		// A group's offsets do not say which transaction they follow. They were published after each decided epoch and committed
+		// since, so at worst the last epoch before the change is read again; the ledger's would read again everything since.
+		return &base{
+			recovery: Recovery{Outcome: RecoveryClean, Epoch: l.Epoch, Reason: "going on from the offsets committed to the sources' groups"},
+			epoch:    max(n.Epoch, l.Epoch), tx: l.Transaction, positions: n.Positions.Over(l.Positions),
+		}, nil
+	}
 	if !e.end.Found && (n.Follows.IsZero() || cfg.Semantic != ExactlyOnce) || // nobody without EXACTLY_ONCE needs the ledger's positions
 		e.end.Found && l.Transaction.Same(n.Follows) && l.Epoch <= n.Epoch { // a claim with a higher number was made over a later checkpoint
 		return &base{
