@@ -400,7 +400,6 @@ func kfakeByKey(n int32) func(int32, oracle.Record) int32 {
 type verdict struct {
 	mapped func(oracle.Record) []oracle.Record // what the map makes of a record; nil: itself
 	place  func(int32, oracle.Record) int32    // nil: the same partition
-	atMost bool                                // doubled records are allowed
 }
 
 // report compares the sink with the sources, which must hold as many records as the generator was acknowledged.
