@@ -218,6 +218,7 @@ func TestWindowFollows(t *testing.T) {
 			t.Errorf("%d bytes may be in flight after quick epochs", got)
 		}
 		stop()
+		s.after(5 * time.Second) // the last records are fetched and decided
 		s.stop()
 		s.once(plainly, "in")
 	})

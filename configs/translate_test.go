@@ -112,7 +112,7 @@ log {
 			Options: bridge.Options{
 				Name: "all.of-it", Semantic: semantics.ExactlyOnce, Workers: 3,
 				TransactionalIDs: []string{"tid-0", "tid-1"}, Ledger: true, OnTimeout: bridge.Fail,
-				StopTimeout: 20 * time.Second, MaxInFlight: 64 << 20,
+				StopTimeout: 20 * time.Second, MaxInFlight: 32 << 20,
 				Sources: []bridge.SourceOptions{{
 					Name: "one", TopicsRegex: "t.*", TopicsExclude: []string{"tx", "ty"},
 					Start:        bridge.Start{At: bridge.StartTime, Time: time.Date(2026, 1, 31, 12, 0, 0, 0, time.FixedZone("", 3600))},
@@ -131,7 +131,7 @@ log {
 				Restart: bridge.RestartOptions{Backoff: 13 * time.Second, BackoffMax: 14 * time.Second, Attempts: 15},
 			},
 			Sink: txn.Options{Semantic: semantics.ExactlyOnce, Bridge: "all.of-it", TransactionalIDs: []string{"tid-0", "tid-1"}, TransactionTimeout: time.Minute,
-				Ledger: true, LedgerTopic: "lt", MaxInFlight: 64 << 20, RequestTimeout: 30 * time.Second, DeliveryTimeout: 2 * time.Minute},
+				Ledger: true, LedgerTopic: "lt", MaxInFlight: 32 << 20, RequestTimeout: 30 * time.Second, DeliveryTimeout: 2 * time.Minute},
 			Store: &snapshot.Options{Path: "/etc/bridge/state", Bridge: "all.of-it", Retain: 12},
 			SourceConnections: []connect.Options{{
 				Brokers: []string{"a:1", "b:9092"}, ClientID: "all.of-it",
