@@ -176,9 +176,9 @@ func (d *driver) fence(ctx context.Context, a semantics.Fence) (e semantics.Even
 }
 
 // reclaim initialises an id that is still this incarnation's own, without taking it back from a rival (ledger = false). What is open on it is
-// aborted first: with transaction.version 1, InitProducerID with producer id and epoch on an open transaction aborts it, bumps the epoch and
-// then answers the same request with PRODUCER_FENCED (seen on Kafka 4.4 and 3.9), which would look like a rival. What is prepared was
-// settled before.
+// aborted first, because the one attempt after the failure may not have got through: with transaction.version 1, InitProducerID with producer
+// id and epoch on an open transaction aborts it, bumps the epoch and then answers the same request with PRODUCER_FENCED (seen on Kafka 4.4
+// and 3.9), which would look like a rival. What is prepared was settled before.
 func (d *driver) reclaim(ctx context.Context, known semantics.Transaction) (semantics.Transaction, error) {
 	if known.EndTxnVersion < 5 {
 		// Whatever definitive answer comes, nothing of ours is open any more; a rival is found out by Refresh.
