@@ -16,7 +16,7 @@ type Options struct {
 	Sink             SinkOptions
 	Checkpoint       CheckpointOptions
 	Restart          RestartOptions
-	TransactionalIDs []string // two, in fencing order; ExactlyOnce only
+	TransactionalIDs []string // two, in fencing order; under other semantics for recovering an EXACTLY_ONCE past
 	Ledger           bool     // false: the state directory is the only truth
 	OnTimeout        Policy   // Replay (default) or Fail
 	// TransactionTimeout is the sink's; it bounds settling and stands in checkpoints.

@@ -7,8 +7,8 @@ import (
 	"kafkabridge/semantics"
 )
 
-// Writer is the sink's batch producer. Calls of Write come from many map tasks at once; the others come from the
-// driver alone, and never while a Write is under way.
+// Writer is the sink's batch producer. Calls of Write come from many map tasks at once; Begin comes from the driver alone,
+// and never while a Write is under way.
 type Writer interface {
 	// Begin makes tx the transaction of every later Write, with sequences from 0. Under NONE and AT_LEAST_ONCE tx is zero
 	// and Begin is called once a run. It throws away whatever an earlier run left unsent.

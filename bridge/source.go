@@ -8,7 +8,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -16,12 +15,7 @@ import (
 	"kafkabridge/semantics"
 )
 
-const (
-	defaultDiscover      = time.Minute
-	defaultFetchMaxBytes = 50 << 20
-	defaultMaxInFlight   = 32 << 20
-	gapsKept             = 100 // gaps shown in the status; the count goes on
-)
+const gapsKept = 100 // gaps shown in the status; the count goes on
 
 // source is the source task of one source block. It lives as long as the bridge; run is called once for each run of the
 // pipeline, never twice at a time. All other methods are safe from any goroutine.
@@ -61,13 +55,13 @@ func (k topicPartition) String() string {
 // answer and the release of its batches. cl stays the caller's.
 func newSource(o SourceOptions, cl *kgo.Client, log hclog.Logger, maxInFlight int64) *source {
 	if o.Discover <= 0 {
-		o.Discover = defaultDiscover
+		o.Discover = DefaultDiscover
 	}
 	if o.FetchMaxBytes <= 0 {
-		o.FetchMaxBytes = defaultFetchMaxBytes
+		o.FetchMaxBytes = DefaultFetchMaxBytes
 	}
 	if maxInFlight <= 0 {
-		maxInFlight = defaultMaxInFlight
+		maxInFlight = DefaultMaxInFlight
 	}
 	s := &source{
 		o: o, cl: cl, log: log.With("source", o.Name), maxInFlight: maxInFlight,

@@ -22,7 +22,7 @@ type Options struct {
 	Semantic           semantics.Semantic // decides producer id, acks and whether there are transactions
 	Bridge             string             // the bridge's name: key of its ledger records
 	Incarnation        string             // this run's random id
-	TransactionalIDs   []string           // two, in fencing order; ExactlyOnce only
+	TransactionalIDs   []string           // two, in fencing order; under other semantics for recovering an EXACTLY_ONCE past
 	TransactionTimeout time.Duration      // default 15m; above the broker's transaction.max.timeout.ms it is refused; short ones make a prepared transaction be replayed after a short downtime
 	Ledger             bool
 	LedgerTopic        string        // default "<bridge>.ledger"

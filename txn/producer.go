@@ -16,8 +16,8 @@ import (
 	"kafkabridge/semantics"
 )
 
-// Producer is the sink's batch producer (bridge.Writer). Write is for many goroutines; Begin, Flush and close are for
-// the driver alone, and never while a Write is under way.
+// Producer is the sink's batch producer (bridge.Writer). Write, Flush and Failed are for many goroutines; Begin and close are for
+// the driver alone, and never while a Write is under way. Flush waits for what was written before it.
 //
 // Order: a batch of a sink partition is sent only after the one before it is acknowledged, and the same bytes with the
 // same sequence are sent until then. Whatever else a broker answers fails the epoch.
