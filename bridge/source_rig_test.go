@@ -79,7 +79,7 @@ func (r *sourceRig) client(opts ...kgo.Opt) *kgo.Client {
 }
 
 func srcContext(tb testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(tb.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(tb.Context(), 2*time.Minute)
 	tb.Cleanup(cancel)
 	return ctx
 }
@@ -206,7 +206,7 @@ func (r *sourceRig) values(k topicPartition) []string {
 // eventually polls until ok holds.
 func (r *sourceRig) eventually(what string, ok func() bool) {
 	r.tb.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for !ok() {
 		if r.cancel != nil {
 			select {

@@ -151,14 +151,14 @@ func (i *injector) MaybeError(op errorfs.Op) error {
 	return nil
 }
 
-// TestErrorAtEveryOperation lets the disk fail at operation 1, 2, 3 … (with -every; else at each eighth) until a
+// TestErrorAtEveryOperation lets the disk fail at operation 1, 2, 3 … (with -every; else at each eighth; under the race detector fewer) until a
 // run in which it did not fail. With sticky it
 // stays failed (a full disk) until it is "freed". Whatever happens: no checkpoint is reported as durable that is not, the same store
 // works again when the disk does, and so does a crash clone of that moment.
 func TestErrorAtEveryOperation(t *testing.T) {
 	step := int64(8)
-	if testing.Short() {
-		step = 30
+	if raceDetector {
+		step = 60
 	}
 	if *every {
 		step = 1
@@ -260,7 +260,7 @@ func TestOpenDoesNotWaitForTables(t *testing.T) {
 	start := time.Now()
 	_, err := Open(o)
 	refused(t, err, semantics.ExitGaveUp, "state directory state", ".sst", "ENOSPC")
-	if d := time.Since(start); d > 5*time.Second {
+	if d := time.Since(start); d > time.Minute {
 		t.Errorf("it took %s", d)
 	}
 	full.Store(false)
