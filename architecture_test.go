@@ -32,9 +32,11 @@ var arrows = map[string][]string{
 	"snapshot":    {module + "/semantics", "github.com/cockroachdb/pebble/v2", hclog},
 	"txn":         {module + "/semantics", module + "/batch", franz + "kgo", franz + "kmsg", franz + "kerr", franz + "kadm", hclog},
 	"bridge":      {module + "/semantics", module + "/batch", franz + "kgo", franz + "kmsg", franz + "kerr", franz + "kadm", hclog},
+	"maps":        {module + "/semantics", module + "/batch", module + "/bridge", "cel.dev/cel-go", "github.com/itchyny/gojq"},
 	"connect":     {franz + "kgo", franz + "kerr", franz + "sasl", hclog},
 	"server":      {module + "/bridge", module + "/semantics", "github.com/prometheus/client_golang", hclog},
-	"configs":     {module + "/semantics", module + "/snapshot", module + "/txn", module + "/bridge", module + "/connect", "github.com/hashicorp/hcl/v2", "github.com/zclconf/go-cty"}, // go-cty: the values of hcl
+	"configs":     {module + "/semantics", module + "/snapshot", module + "/txn", module + "/bridge", module + "/connect", module + "/maps", "github.com/hashicorp/hcl/v2", "github.com/zclconf/go-cty"}, // go-cty: the values of hcl
+	".":           {"*"},
 	"cmd":         {"*"},
 	"integration": {"*"},
 }
@@ -46,7 +48,10 @@ type source struct {
 }
 
 func (s source) folder() string {
-	top, _, _ := strings.Cut(s.path, "/")
+	top, _, below := strings.Cut(s.path, "/")
+	if !below {
+		return "." // the library
+	}
 	return top
 }
 

@@ -14,6 +14,9 @@ type Outbound struct {
 	SourcePartition int32
 	FirstOffset     int64 // source offset of the first record
 	LastOffset      int64
+	// Origins is what whoever made the batch needs to find the source record of each of its records; nil when nobody will
+	// ask. It comes back in a [Refused] and is not looked at on the way.
+	Origins any
 }
 
 // SinkTopic is what the sink cluster says about one of its topics.
@@ -22,4 +25,8 @@ type SinkTopic struct {
 	MaxMessageBytes int32  // the topic's max.message.bytes
 	Compression     string // the topic's compression.type; "producer" keeps what comes
 	LogAppendTime   bool   // the topic overwrites timestamps
+	Compacted       bool   // cleanup.policy has compact: a record without a key is refused
+	// MaxAge and MaxAhead, in milliseconds, are how far a timestamp may lie before and behind the broker's clock
+	// (message.timestamp.before.max.ms, message.timestamp.after.max.ms); 0: no limit is known.
+	MaxAge, MaxAhead int64
 }

@@ -29,6 +29,14 @@ func (h Headers) Len() int { return int(h.count) }
 // Raw returns the encoded headers without their count. Do not change them.
 func (h Headers) Raw() []byte { return h.raw }
 
+// Copy appends the encoded headers to dst and returns the headers as a view of the copy.
+func (h Headers) Copy(dst []byte) (Headers, []byte) {
+	n := len(dst)
+	dst = append(dst, h.raw...)
+	h.raw = dst[n:len(dst):len(dst)]
+	return h, dst
+}
+
 // AppendTo appends the headers in order to dst, as views.
 func (h Headers) AppendTo(dst []RecordHeader) []RecordHeader {
 	it := h.Walk()

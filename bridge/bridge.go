@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -41,6 +42,8 @@ type Bridge struct {
 	store   Store
 	window  *window
 	sink    *windowWriter
+	rejects *rejects
+	journal *journal
 	stop    chan struct{}
 	hub     hub
 }
@@ -64,8 +67,12 @@ func New(o Options, p Parts) (*Bridge, error) {
 	if p.Observe == nil {
 		p.Observe = func(Observation) {}
 	}
-	b := &Bridge{o: o, p: p, log: p.Log.With("bridge", o.Name), store: p.Store, window: newWindow(o), stop: make(chan struct{}, 1)}
-	b.sink = newWindowWriter(p.Writer, b.window)
+	b := &Bridge{o: o, p: p, log: p.Log.With("bridge", o.Name), store: p.Store, window: newWindow(o), rejects: newRejects(), stop: make(chan struct{}, 1)}
+	b.journal = &journal{log: b.log}
+	if o.Sink.OnReject == DeadLetter {
+		b.p.Writer = &rejectWriter{Writer: p.Writer, rejects: b.rejects}
+	}
+	b.sink = newWindowWriter(b.p.Writer, b.window)
 	for i, so := range o.Sources {
 		// Each source gets an equal share, so that one with a slow sink topic cannot starve the others.
 		b.sources = append(b.sources, newSource(so, p.Sources[i], b.log, o.MaxInFlight/int64(len(o.Sources))))
@@ -94,6 +101,9 @@ func (b *Bridge) Run(ctx context.Context) error {
 	return newDriver(b).run(ctx)
 }
 
+// MachineConfig is what a bridge of these options and parts gives its machine, for commands that foresee or replace a run.
+func MachineConfig(o Options, p Parts) semantics.Config { return (&Bridge{o: o, p: p}).machineConfig() }
+
 // machineConfig is what the machine needs to know of the options.
 func (b *Bridge) machineConfig() semantics.Config {
 	c := semantics.Config{
@@ -104,6 +114,22 @@ func (b *Bridge) machineConfig() semantics.Config {
 	}
 	copy(c.IDs[:], b.o.TransactionalIDs)
 	return c
+}
+
+// barred says why a map must not route records to a topic; nil when it may.
+func (b *Bridge) barred(topic string) error {
+	if topic == b.o.Sink.DeadLetterTopic {
+		return errors.New("it is the dead letter topic")
+	}
+	if slices.Contains(b.o.Sink.Reserved, topic) {
+		return errors.New("it is a ledger")
+	}
+	for _, s := range b.sources {
+		if s.o.OnSinkCluster && s.reads(topic) {
+			return fmt.Errorf("source %q reads it: its records would go round for ever", s.o.Name)
+		}
+	}
+	return nil
 }
 
 // stateful says whether a map of the chain keeps state. New has made every map once to check it.

@@ -343,7 +343,7 @@ func TestDroppedByMap(t *testing.T) {
 		}
 	}
 	dropped := make([]int64, 2)
-	c, err := newChain(partitionKey{}, []MapOptions{{Kind: "even"}, {Kind: "third"}}, Registry{"even": every(2), "third": every(3)}, dropped, func(*Record) error { return nil })
+	c, err := newChain(partitionKey{}, []MapOptions{{Kind: "even"}, {Kind: "third"}}, Registry{"even": every(2), "third": every(3)}, dropped, func(*Record) {})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -311,6 +311,7 @@ type publisher struct {
 // publish is for lag tools only, so it neither delays nor fails anything.
 func (d *driver) publish(a semantics.Publish) {
 	d.decidedInRun = true
+	d.b.rejects.forget(a.Positions)
 	d.b.window.flushed(d.b.hub.decided(a))
 	d.tell(a.Positions)
 }

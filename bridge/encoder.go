@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -33,7 +34,8 @@ type encoder struct {
 	codec     batch.Codec    // of the open batch
 	deadline  time.Time      // when linger has passed since the open batch's first record
 	first     *sourcePartition
-	from, to  int64 // source offsets of first's records in the open batch
+	from, to  int64    // source offsets of first's records in the open batch
+	origins   []origin // of the open batch's records; nil when nobody will ask
 }
 
 // target is the uncompressed size that the open batch may reach. It leaves room for what the codec adds to
@@ -56,6 +58,7 @@ func (s *sinkTopic) target(codec batch.Codec) int {
 type encoders struct {
 	ctx        context.Context // of the one run that the map task serves
 	w          Writer
+	tracks     bool // a refusal of the sink is traced back to source records
 	linger     time.Duration
 	openLimit  int // bytes in open batches; beyond it the oldest is closed early
 	compressor batch.Compressor
@@ -67,17 +70,18 @@ type encoders struct {
 	out        counts
 }
 
-// append encodes r, from source partition p, into e's open batch and closes batches that are full.
-func (x *encoders) append(e *encoder, codec batch.Codec, p *sourcePartition, offset int64, r *batch.Record) error {
-	size := recordOverhead + len(r.Key) + len(r.Value) + len(r.Headers.Raw())
+// append encodes o, from the record at offset of source partition p, into e's open batch and closes batches that are full. An
+// isolated one gets a batch of its own.
+func (x *encoders) append(e *encoder, codec batch.Codec, p *sourcePartition, offset int64, o *output, isolated bool) error {
+	size := sizeOf(&o.record)
 	target := e.sink.target(codec)
-	if e.builder != nil && (e.codec != codec || e.builder.Size()+size > target) {
+	if e.builder != nil && (isolated || e.codec != codec || e.builder.Size()+size > target) {
 		if err := x.close(e); err != nil {
 			return err
 		}
 	}
-	if batch.HeaderSize+size > target {
-		return x.alone(e, codec, p, offset, r)
+	if o.single != nil || batch.HeaderSize+size > target {
+		return x.alone(e, codec, p, offset, o)
 	}
 	if e.builder == nil {
 		if err := x.openBatch(e, codec, p, offset); err != nil {
@@ -85,14 +89,31 @@ func (x *encoders) append(e *encoder, codec batch.Codec, p *sourcePartition, off
 		}
 	}
 	before := e.builder.Size()
-	if err := e.builder.Append(r); err != nil {
+	if err := e.builder.Append(&o.record); err != nil {
 		return fmt.Errorf("encode %s offset %d: %w", p, offset, err)
 	}
 	x.openBytes += e.builder.Size() - before
 	if p == e.first {
 		e.to = offset
 	}
+	x.track(e, p, offset)
+	if isolated {
+		return x.close(e)
+	}
 	return nil
+}
+
+// sizeOf is the most that r takes in a batch, uncompressed, without the batch's header.
+func sizeOf(r *batch.Record) int {
+	return recordOverhead + len(r.Key) + len(r.Value) + len(r.Headers.Raw())
+}
+
+// track notes where the last record of the open batch, or the only one of the next, comes from. Dead letters have no origin:
+// one that is refused has nowhere else to go.
+func (x *encoders) track(e *encoder, p *sourcePartition, offset int64) {
+	if x.tracks && !e.sink.dead {
+		e.origins = append(e.origins, origin{of: p, offset: offset})
+	}
 }
 
 // openBatch opens a batch whose first record is p's at offset.
@@ -157,30 +178,50 @@ func (x *encoders) closeDue(now time.Time) error {
 	return nil
 }
 
-// alone writes a record that is larger than the target as a batch of its own. No batch of e is open. max_message_bytes does not bound it:
-// Kafka's own default for a topic is 12 bytes above 1 MiB, and refusing what source and sink both take would stop the bridge for nothing.
-func (x *encoders) alone(e *encoder, codec batch.Codec, p *sourcePartition, offset int64, r *batch.Record) error {
+// alone writes a record that is larger than the target as a batch of its own. No batch of e is open.
+func (x *encoders) alone(e *encoder, codec batch.Codec, p *sourcePartition, offset int64, o *output) error {
+	b := o.single
+	if o.single = nil; b == nil {
+		var err error
+		if b, err = x.single(e.sink, codec, &o.record); errors.Is(err, errTooLarge) {
+			return semantics.Refuse("encode record", "%s offset %d: %w", p, offset, err)
+		} else if err != nil {
+			return fmt.Errorf("encode %s offset %d: %w", p, offset, err)
+		}
+	}
+	e.first, e.from, e.to = p, offset, offset
+	x.track(e, p, offset)
+	return x.write(e, b, 1)
+}
+
+// errTooLarge is wrapped by the error of a record that no batch can bring into its sink topic.
+var errTooLarge = errors.New("too large")
+
+// single makes a batch of one record in a buffer that the caller owns, in codec or, where that makes it larger, in none. The
+// error wraps errTooLarge when the sink topic does not take it: what counts is the size after compression, as the broker measures it.
+// max_message_bytes does not bound it: Kafka's own default for a topic is 12 bytes above 1 MiB, and refusing what source and
+// sink both take would stop the bridge for nothing.
+func (x *encoders) single(s *sinkTopic, codec batch.Codec, r *batch.Record) (*buffer, error) {
 	var builder batch.Builder // not one of the idle ones: its memory is not worth keeping
 	var smallest int
 	for _, c := range [...]batch.Codec{codec, batch.None} {
 		if err := builder.Append(r); err != nil {
-			return semantics.Refuse("encode record", "%s offset %d: %w", p, offset, err)
+			return nil, err
 		}
 		b, err := x.finish(&builder, c)
 		if err != nil {
-			return fmt.Errorf("encode %s offset %d: %w", p, offset, err)
+			return nil, err
 		}
-		if len(b.raw) <= e.sink.most {
-			e.first, e.from, e.to = p, offset, offset
-			return x.write(e, b, 1)
+		if len(b.raw) <= s.most {
+			return b, nil
 		}
 		if smallest == 0 || len(b.raw) < smallest {
 			smallest = len(b.raw)
 		}
 		x.buffers.put(b)
 	}
-	return semantics.Refuse("encode record", "%s offset %d: the record needs a batch of %d bytes, more than the %d that sink topic %q "+
-		"may get (%s); raise that limit, or drop the record with a map", p, offset, smallest, e.sink.most, e.sink.name, e.sink.limitedBy)
+	return nil, fmt.Errorf("%w: the record needs a batch of %d bytes, more than the %d that sink topic %q "+
+		"may get (%s); raise that limit, or drop the record with a map", errTooLarge, smallest, s.most, s.name, s.limitedBy)
 }
 
 // finish turns the builder's records into a batch in a buffer that the caller owns.
@@ -212,21 +253,30 @@ func (x *encoders) finish(builder *batch.Builder, codec batch.Codec) (*buffer, e
 
 // write hands a finished batch to the Writer, which owns the buffer from then on.
 func (x *encoders) write(e *encoder, b *buffer, records int) error {
-	return x.send(batch.Outbound{Topic: e.sink.name, Partition: e.partition, Raw: b.raw, Records: int32(records), Release: b.release,
-		SourceTopic: e.first.topic, SourcePartition: e.first.partition, FirstOffset: e.from, LastOffset: e.to})
+	out := batch.Outbound{Topic: e.sink.name, Partition: e.partition, Raw: b.raw, Records: int32(records), Release: b.release,
+		SourceTopic: e.first.topic, SourcePartition: e.first.partition, FirstOffset: e.from, LastOffset: e.to}
+	if e.origins != nil {
+		out.Origins = &origins{own: e.sink.own, records: e.origins}
+		e.origins = nil // the batch may be asked about for as long as it is on its way
+	}
+	return x.send(out)
 }
 
-// handOn writes a source batch as it is, behind what is open for the same sink partition: otherwise later records would
+// handOn writes a source batch of p as it is, behind what is open for the same sink partition: otherwise later records would
 // overtake earlier ones. The Writer owns the batch from then on.
-func (x *encoders) handOn(e *encoder, b *sourceBatch) error {
+func (x *encoders) handOn(e *encoder, p *sourcePartition, b *sourceBatch) error {
 	if e.builder != nil {
 		if err := x.close(e); err != nil {
 			b.release()
 			return err
 		}
 	}
-	return x.send(batch.Outbound{Topic: e.sink.name, Partition: e.partition, Raw: b.raw, Records: b.header.NumRecords, Release: b.release,
-		SourceTopic: b.topic, SourcePartition: b.partition, FirstOffset: b.header.FirstOffset, LastOffset: b.header.LastOffset()})
+	out := batch.Outbound{Topic: e.sink.name, Partition: e.partition, Raw: b.raw, Records: b.header.NumRecords, Release: b.release,
+		SourceTopic: b.topic, SourcePartition: b.partition, FirstOffset: b.header.FirstOffset, LastOffset: b.header.LastOffset()}
+	if x.tracks {
+		out.Origins = &origins{own: e.sink.own, first: origin{of: p, offset: b.header.FirstOffset}}
+	}
+	return x.send(out)
 }
 
 func (x *encoders) send(b batch.Outbound) error {

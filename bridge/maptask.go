@@ -12,7 +12,7 @@ import (
 	"kafkabridge/semantics"
 )
 
-// mapConfig is what all map tasks of a run share. Nothing in it is written while they run.
+// mapConfig is what all map tasks of a run share. Nothing in it is written while they run, but for what noted says.
 type mapConfig struct {
 	tasks       int // number of map tasks of the run, as assign gets it
 	maps        []MapOptions
@@ -20,6 +20,12 @@ type mapConfig struct {
 	sink        SinkOptions
 	epoch       semantics.Epoch // the open one, whose barrier comes first; 0: the first barrier says it
 	maxInFlight int64           // Options.MaxInFlight; a quarter of it may be in open batches, over all map tasks
+
+	noted      map[partitionKey]map[int64]note // what brokers have refused, see rejects; each source partition's task writes to its part
+	learned    map[string]lesson               // the same by sink topic
+	barred     func(topic string) error        // why a map must not route there; nil: it may route anywhere
+	partitions int32                           // the most that a source topic has
+	journal    *journal                        // nil: none
 }
 
 // mapTask owns some source partitions for one run: it verifies their batches, hands them on untouched or takes their
@@ -39,9 +45,11 @@ type mapTask struct {
 	decoder *batch.Decoder
 	reader  batch.Reader
 	record  batch.Record // being read
-	outcome batch.Record // what the chain gives, for the encoder
-	codec   batch.Codec  // that the records of the batch being read go on in
-	current *sourcePartition
+	outputs outputs      // of the record being read
+	codec   batch.Codec  // of the batch being read
+	now     time.Time    // when it was begun
+	source  int32        // partitions of its topic
+	dead    deadLetters
 
 	counters mapCounters
 }
@@ -68,7 +76,12 @@ func newMapTask(index int, cfg mapConfig, w Writer, topics SinkTopics, state map
 		state:      ownState(state, index, cfg.tasks),
 		decoder:    batch.NewDecoder(batch.DefaultDecompressedLimit),
 	}
+	t.router.learned = cfg.learned
+	if cfg.barred != nil {
+		t.router.barred = cfg.barred
+	}
 	t.counters.dropped = make([]int64, len(cfg.maps))
+	t.encoders.tracks = cfg.sink.OnReject == DeadLetter
 	t.encoders.w = w
 	t.encoders.linger = cfg.sink.Linger
 	t.encoders.openLimit = max(int(cfg.maxInFlight/4/int64(max(cfg.tasks, 1))), targetBytes)

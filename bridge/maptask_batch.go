@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"kafkabridge/batch"
 	"kafkabridge/semantics"
@@ -19,8 +20,9 @@ type partitionKey struct {
 // sourcePartition is a source partition as its map task sees it.
 type sourcePartition struct {
 	partitionKey
-	sink  *sinkTopic
-	chain *chain // nil: no map, so the batches need not be decoded
+	sink  *sinkTopic // the sink block's
+	chain *chain     // nil: no map, so the batches need not be decoded
+	noted map[int64]note
 }
 
 // String is how messages name it.
@@ -35,6 +37,8 @@ const (
 	reasonCut   = "cut"   // it begins before the wanted offset
 	reasonCodec = "codec" // it is to go on in another codec
 	reasonSize  = "size"  // it is larger than the sink topic takes
+
+	reasonReject = "reject" // it has records that the sink refuses, or may have
 )
 
 // batch takes one source batch to the sink, and releases it or hands it to the Writer.
@@ -66,35 +70,91 @@ func (t *mapTask) process(ctx context.Context, b *sourceBatch) (handedOn bool, e
 	}
 	t.counters.records.in += int64(b.header.NumRecords)
 	t.counters.records.bytesIn += int64(len(b.raw))
-	reason, ok := t.handOn(p, b)
-	if !ok {
+	t.now, t.source = time.Now(), max(b.partitions, b.partition+1)
+	sink, drop, reason, err := t.decide(ctx, p, b)
+	switch {
+	case err != nil:
+		return false, err
+	case drop != nil:
+		t.dropBatch(drop, b)
+		return false, nil
+	case reason == "":
+		reason = t.whyNot(p, sink, b)
+	}
+	if reason != "" {
 		t.counters.reencode(reason)
-		return false, t.decode(p, b)
+		return false, t.decode(ctx, p, b)
 	}
 	t.counters.records.untouched++
-	return true, t.encoders.handOn(p.sink.encoders[p.partition], b)
+	return true, t.encoders.handOn(sink.encoders[p.partition], p, b)
 }
 
-// handOn says whether the batch may go on untouched, and why not.
-func (t *mapTask) handOn(p *sourcePartition, b *sourceBatch) (reason string, ok bool) {
-	if p.chain != nil {
-		return reasonMap, false
+// decide asks the chain about all of b: where it goes, or the map that drops it. A reason says that the records must be seen.
+func (t *mapTask) decide(ctx context.Context, p *sourcePartition, b *sourceBatch) (sink *sinkTopic, drop *stage, reason string, err error) {
+	if p.chain == nil {
+		return p.sink, nil, "", nil
 	}
+	common := Common{Source: p.partitionKey.source, Topic: p.topic, Partition: p.partition}
+	if common.SameTimestamp = b.header.LogAppendTime(); common.SameTimestamp {
+		common.Timestamp = b.header.MaxTimestamp
+	}
+	topic, drop, decided := p.chain.batch(common)
+	switch {
+	case !decided:
+		return nil, nil, reasonMap, nil
+	case drop != nil || topic == "":
+		return p.sink, drop, "", nil
+	}
+	sink, why, err := t.router.routed(ctx, topic, t.source)
+	if why != nil {
+		return nil, nil, reasonReject, nil
+	}
+	return sink, nil, "", err
+}
+
+// dropBatch counts the records of a batch that a map drops whole.
+func (t *mapTask) dropBatch(drop *stage, b *sourceBatch) {
+	n := int64(b.header.NumRecords)
+	if b.from > b.header.FirstOffset {
+		wanted := max(0, min(n, b.header.NextOffset()-b.from)) // with gaps that may be more than there are
+		t.counters.records.cut += n - wanted
+		n = wanted
+	}
+	*drop.dropped += n
+	t.counters.records.dropped += n
+}
+
+// whyNot says why a batch that no map needs may not go on untouched to sink; "" when it may.
+func (t *mapTask) whyNot(p *sourcePartition, sink *sinkTopic, b *sourceBatch) (reason string) {
 	if t.cfg.sink.PartitionByKey {
-		return reasonKey, false
+		return reasonKey
 	}
 	if reason, ok := b.header.HandOn(); !ok {
-		return reason, false
+		return reason
 	}
 	switch {
 	case b.from > b.header.FirstOffset:
-		return reasonCut, false
-	case b.header.Codec() != p.sink.wanted(b.header.Codec()):
-		return reasonCodec, false
-	case len(b.raw) > p.sink.limit:
-		return reasonSize, false
+		return reasonCut
+	case b.header.Codec() != sink.wanted(b.header.Codec()):
+		return reasonCodec
+	case len(b.raw) > sink.limit:
+		return reasonSize
+	case sink.takes.suspicious(b.header, t.now) || p.hasNotes(b.header):
+		return reasonReject
 	}
-	return "", true
+	return ""
+}
+
+// hasNotes says whether a broker has refused a record of the batch, and forgets the notes before it: offsets only rise.
+func (p *sourcePartition) hasNotes(h batch.Header) bool {
+	for offset := range p.noted {
+		if offset < h.FirstOffset {
+			delete(p.noted, offset)
+		} else if offset <= h.LastOffset() {
+			return true
+		}
+	}
+	return false
 }
 
 // partition finds what is known of b's source partition and makes it when b is its first batch.
@@ -107,7 +167,13 @@ func (t *mapTask) partition(ctx context.Context, b *sourceBatch) (*sourcePartiti
 	if err != nil {
 		return nil, err
 	}
-	p := &sourcePartition{partitionKey: key, sink: sink}
+	if t.dead.sink == nil && t.cfg.sink.DeadLetterTopic != "" {
+		// Before it is needed: that it cannot be written to should be found at the start, not with the first bad record.
+		if t.dead.sink, err = t.router.deadLetters(ctx, t.cfg.partitions); err != nil {
+			return nil, err
+		}
+	}
+	p := &sourcePartition{partitionKey: key, sink: sink, noted: t.cfg.noted[key]}
 	if len(t.cfg.maps) > 0 {
 		if p.chain, err = newChain(key, t.cfg.maps, t.cfg.registry, t.counters.dropped, t.emit); err != nil {
 			return nil, err
@@ -122,24 +188,19 @@ func (t *mapTask) partition(ctx context.Context, b *sourceBatch) (*sourcePartiti
 }
 
 // decode takes the wanted records of b one by one.
-func (t *mapTask) decode(p *sourcePartition, b *sourceBatch) error {
+func (t *mapTask) decode(ctx context.Context, p *sourcePartition, b *sourceBatch) error {
 	payload, err := t.decoder.Payload(b.raw, b.header)
 	if err != nil {
 		return undecodable(p, b.header.FirstOffset, err)
 	}
-	t.current = p
-	t.codec = p.sink.wanted(b.header.Codec())
+	t.codec = b.header.Codec()
 	for t.reader.Reset(b.header, payload); t.reader.Next(&t.record); {
 		if t.record.Offset < b.from {
 			t.counters.records.cut++
 			continue
 		}
-		before := t.counters.records.emitted
-		if err := t.take(p); err != nil {
+		if err := t.take(ctx, p); err != nil {
 			return err
-		}
-		if before == t.counters.records.emitted {
-			t.counters.records.dropped++
 		}
 	}
 	if err := t.reader.Err(); err != nil {
@@ -148,27 +209,9 @@ func (t *mapTask) decode(p *sourcePartition, b *sourceBatch) error {
 	return nil
 }
 
-// take brings the record being read through the chain, if there is one, into an open batch.
-func (t *mapTask) take(p *sourcePartition) error {
-	if p.chain == nil {
-		return t.encode(&t.record)
-	}
-	return p.chain.run(&t.record)
-}
-
 // emit is the end of the chain of the record being read. Source partition and offset are the record's own, whatever a
 // map made of those fields: order and messages rest on them.
-func (t *mapTask) emit(r *Record) error {
-	t.outcome = batch.Record{Key: r.Key, Value: r.Value, Headers: r.Headers, Timestamp: r.Timestamp, Attributes: t.record.Attributes}
-	return t.encode(&t.outcome)
-}
-
-// encode appends r to the open batch of its sink partition.
-func (t *mapTask) encode(r *batch.Record) error {
-	t.counters.records.emitted++
-	e := t.router.encoderOf(t.current.sink, r.Key, t.current.partition)
-	return t.encoders.append(e, t.codec, t.current, t.record.Offset, r)
-}
+func (t *mapTask) emit(r *Record) { t.outputs.add(r, &t.record) }
 
 // undecodable is the error for a batch whose CRC is right and whose bytes are not: it was written like that, so reading
 // it again cannot help.

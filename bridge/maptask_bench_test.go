@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/hashicorp/go-hclog"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kafkabridge/batch"
 )
@@ -100,25 +99,6 @@ func BenchmarkEncodeTarget(b *testing.B) {
 				cfg := mapConfig{sink: sinkOptions(), maps: chainOf("headers"), registry: Maps()}
 				benchTask(b, cfg, codec, 4000, kib<<10)
 			})
-		}
-	}
-}
-
-func BenchmarkHeadersMap(b *testing.B) {
-	m, err := newHeadersMap(HeadersOptions{Set: map[string]string{"a": "1"}, Remove: []string{"b"}, Rename: map[string]string{"c": "d"}})
-	if err != nil {
-		b.Fatal(err)
-	}
-	var buf batch.HeadersBuffer
-	for _, h := range []kmsg.Header{{Key: "a"}, {Key: "b"}, {Key: "c"}, {Key: "e"}} {
-		buf.Add([]byte(h.Key), h.Value)
-	}
-	r := Record{}
-	b.ReportAllocs()
-	for b.Loop() {
-		r.Headers = buf.Headers()
-		if err := m.Map(&r, func(*Record) error { return nil }); err != nil {
-			b.Fatal(err)
 		}
 	}
 }

@@ -129,13 +129,14 @@ type written struct {
 type fakeSink struct {
 	mu      sync.Mutex
 	batches []written
-	fail    error            // of every Write
-	hold    bool             // do not release
-	gate    chan struct{}    // when set, each Write takes one from it first
-	topic   batch.SinkTopic  // what Ensure answers, Partitions raised to what is asked
-	ensured []string         // "topic/partitions" of each Ensure
-	onWrite func(w written)  // called with mu held
-	missing map[string]error // topics that Ensure fails for
+	fail    error                      // of every Write
+	hold    bool                       // do not release
+	gate    chan struct{}              // when set, each Write takes one from it first
+	topic   batch.SinkTopic            // what Ensure answers, Partitions raised to what is asked
+	ensured []string                   // "topic/partitions" of each Ensure
+	onWrite func(w written)            // called with mu held
+	missing map[string]error           // topics that Ensure fails for
+	topics  map[string]batch.SinkTopic // what Ensure answers for these instead of topic
 }
 
 func (s *fakeSink) Write(ctx context.Context, b batch.Outbound) error {
@@ -180,7 +181,10 @@ func (s *fakeSink) Ensure(_ context.Context, topic string, partitions int32) (ba
 	if err := s.missing[topic]; err != nil {
 		return batch.SinkTopic{}, err
 	}
-	found := s.topic
+	found, ok := s.topics[topic]
+	if !ok {
+		found = s.topic
+	}
 	if found.Partitions == 0 {
 		found.Partitions = max(partitions, -partitions)
 	}
@@ -233,8 +237,7 @@ func startTask(tb testing.TB, inputs int, cfg mapConfig, sink *fakeSink, state m
 	return startTaskAt(tb, 0, inputs, cfg, sink, state)
 }
 
-func startTaskAt(tb testing.TB, index, inputs int, cfg mapConfig, sink *fakeSink, state map[string][]byte) *rig {
-	tb.Helper()
+func withDefaults(cfg mapConfig) mapConfig {
 	if cfg.tasks == 0 {
 		cfg.tasks = 1
 	}
@@ -244,6 +247,14 @@ func startTaskAt(tb testing.TB, index, inputs int, cfg mapConfig, sink *fakeSink
 	if cfg.maxInFlight == 0 {
 		cfg.maxInFlight = 64 << 20
 	}
+	return cfg
+}
+
+func nullLog() hclog.Logger { return hclog.NewNullLogger() }
+
+func startTaskAt(tb testing.TB, index, inputs int, cfg mapConfig, sink *fakeSink, state map[string][]byte) *rig {
+	tb.Helper()
+	cfg = withDefaults(cfg)
 	r := &rig{tb: tb, sink: sink, task: newMapTask(index, cfg, sink, sink, state, hclog.NewNullLogger()), aligned: make(chan alignment),
 		resume: make(chan semantics.Epoch), result: make(chan error, 1)}
 	var out []<-chan delivery

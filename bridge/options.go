@@ -33,8 +33,10 @@ type Policy string
 // The policies.
 const (
 	Replay Policy = "replay" // on_timeout: replay the range of an aborted transaction
-	Fail   Policy = "fail"   // on_timeout, on_gap: stop with exit code 3
-	Skip   Policy = "skip"   // on_gap: record the gap and go on
+	Fail   Policy = "fail"   // on_timeout, on_gap, on_error, on_reject: stop with exit code 3
+	Skip   Policy = "skip"   // on_gap: record the gap and go on; on_error: drop the record and count it
+	// DeadLetter, of on_error and on_reject, sends the source record as it was to the dead letter topic, in the epoch's transaction.
+	DeadLetter Policy = "dead_letter"
 )
 
 // Adopt asks recovery to take a checkpoint of the state directory as the truth where the ledger lost its records.
@@ -50,6 +52,7 @@ type SourceOptions struct {
 	TopicsRegex   string           // instead of Topics
 	TopicsExclude []string         // regular expressions; with TopicsRegex
 	NeverMatch    []string         // exact names that TopicsRegex never matches: ledger and sink topics on the same cluster
+	OnSinkCluster bool             // its cluster is the sink's: no map may route to what it reads
 	Start         Start            // for partitions that no checkpoint or ledger knows
 	StartOffsets  map[string]int64 // "topic/partition" → offset; wins over Start
 	ReadCommitted bool             // isolation_level; default true (set by configs)
@@ -87,6 +90,9 @@ type SinkOptions struct {
 	Compression     string        // source | none | gzip | snappy | lz4 | zstd
 	Linger          time.Duration // how long an open batch that is encoded here may wait for more records; default 5ms
 	MaxMessageBytes int32         // default 1 MiB
+	OnReject        Policy        // records that the sink cannot take: Fail (default) or DeadLetter
+	DeadLetterTopic string        // "": there is none, and no policy may be DeadLetter
+	Reserved        []string      // exact names on the sink's cluster that no map may route to: ledger topics
 }
 
 // CheckpointOptions configure barriers.
@@ -109,5 +115,6 @@ type RestartOptions struct {
 // MapOptions name a map kind of the registry and carry its own settings.
 type MapOptions struct {
 	Kind     string
-	Settings any // the kind's own options type, e.g. HeadersOptions
+	Settings any    // the kind's own options type, e.g. HeadersOptions
+	OnError  Policy // records for which the map fails: Fail (default), Skip or DeadLetter
 }

@@ -27,6 +27,8 @@ const (
 	DefaultLinger          = 5 * time.Millisecond
 	DefaultMaxMessageBytes = 1 << 20
 	DefaultOnTimeout       = Replay
+	DefaultOnError         = Fail
+	DefaultOnReject        = Fail
 	DefaultInterval        = 5 * time.Second
 	DefaultTimeout         = 10 * time.Second
 	DefaultBackoff         = 500 * time.Millisecond
@@ -113,6 +115,10 @@ func (o *Options) EnsureDefaults() {
 		orDefault(&s.Discover, DefaultDiscover)
 		orDefault(&s.FetchMaxBytes, DefaultFetchMaxBytes)
 	}
+	for i := range o.Maps {
+		orDefault(&o.Maps[i].OnError, DefaultOnError)
+	}
+	orDefault(&o.Sink.OnReject, DefaultOnReject)
 	orDefault(&o.Sink.Compression, DefaultCompression)
 	orDefault(&o.Sink.Linger, DefaultLinger)
 	orDefault(&o.Sink.MaxMessageBytes, DefaultMaxMessageBytes)
@@ -163,6 +169,8 @@ func (o *Options) Validate() error {
 	o.validateSources(&p)
 	for i, m := range o.Maps {
 		p.unless(m.Kind != "", "map %d: the kind is missing", i+1)
+		p.unless(slices.Contains([]Policy{Fail, Skip, DeadLetter}, m.OnError), "map %d: on_error = %q: must be %q, %q or %q", i+1, m.OnError, Fail, Skip, DeadLetter)
+		p.unless(m.OnError != DeadLetter || o.Sink.DeadLetterTopic != "", "map %d: on_error = %q needs a dead_letter block in the sink", i+1, DeadLetter)
 	}
 	o.Sink.validate(&p)
 	o.Checkpoint.validate(&p)
@@ -214,6 +222,11 @@ func (s *SinkOptions) validate(p *problems) {
 	p.check(CheckName(s.Name), "sink %q: name", s.Name)
 	p.unless(s.Topic != nil, "sink %q: topic: must be set", s.Name)
 	p.unless(slices.Contains(Compressions(), s.Compression), "sink %q: compression = %q: must be one of %s", s.Name, s.Compression, strings.Join(Compressions(), ", "))
+	p.unless(slices.Contains([]Policy{Fail, DeadLetter}, s.OnReject), "sink %q: on_reject = %q: must be %q or %q", s.Name, s.OnReject, Fail, DeadLetter)
+	p.unless(s.OnReject != DeadLetter || s.DeadLetterTopic != "", "sink %q: on_reject = %q needs a dead_letter block", s.Name, DeadLetter)
+	if s.DeadLetterTopic != "" {
+		p.check(CheckTopic(s.DeadLetterTopic), "sink %q: dead_letter: topic: %q", s.Name, s.DeadLetterTopic)
+	}
 	p.unless(s.Linger > 0, "sink %q: linger = %v: must be above 0", s.Name, s.Linger)
 	p.unless(s.MaxMessageBytes > 0, "sink %q: max_message_bytes = %d: must be above 0", s.Name, s.MaxMessageBytes)
 }

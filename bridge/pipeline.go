@@ -28,13 +28,23 @@ type pipeline struct {
 
 func newPipeline(b *Bridge, a semantics.Start) *pipeline {
 	p := &pipeline{b: b, began: a, aligned: make(chan alignment, b.o.Workers), number: 1}
-	cfg := mapConfig{tasks: b.o.Workers, maps: b.o.Maps, registry: b.p.Maps, sink: b.o.Sink, epoch: p.number, maxInFlight: b.o.MaxInFlight}
+	cfg := mapConfig{tasks: b.o.Workers, maps: b.o.Maps, registry: b.p.Maps, sink: b.o.Sink, epoch: p.number, maxInFlight: b.o.MaxInFlight,
+		barred: b.barred, partitions: mostPartitions(a.Positions), journal: b.journal}
+	cfg.noted, cfg.learned = b.rejects.notes()
 	b.p.Topics.Refresh()
 	for i := range b.o.Workers {
 		p.tasks = append(p.tasks, newMapTask(i, cfg, b.sink, b.p.Topics, a.State, b.log))
 		p.resume = append(p.resume, make(chan semantics.Epoch, 1))
 	}
 	return p
+}
+
+// mostPartitions is how many partitions the largest source topic has.
+func mostPartitions(of semantics.Positions) (n int32) {
+	for _, topic := range of {
+		n = max(n, int32(len(topic.Partitions)))
+	}
+	return n
 }
 
 // start starts every task of the run in the driver's generation.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"kafkabridge/batch"
 	"kafkabridge/semantics"
@@ -16,6 +17,9 @@ type sinkTopic struct {
 	most      int    // bytes that a batch of one record may have: it cannot be split, so only the topic's own limit counts
 	limitedBy string // the setting that says so
 	preferred int    // uncompressed bytes at which a batch is closed, where limit is not lower
+	own       bool   // the sink block names it: that it cannot be written is a mistake of the configuration, not of a record
+	dead      bool   // the dead letter topic
+	takes     intake
 	// codec is what batches must be in, when fixed; otherwise each keeps its source batch's.
 	fixed bool
 	codec batch.Codec
@@ -38,10 +42,25 @@ type router struct {
 	topics  SinkTopics
 	names   map[string]string // source topic → sink topic
 	sinks   map[string]*sinkTopic
+	learned map[string]lesson      // read only
+	refuses map[string]refusedName // topics that maps named in vain
+	barred  func(topic string) error
 }
 
+// refusedName is why records cannot go to a topic.
+type refusedName struct {
+	why   error
+	until time.Time // then the cluster is asked again
+}
+
+const (
+	refusedNamesLimit = 1000             // what records name may be anything: it must not fill the memory
+	refusedNameFor    = 30 * time.Second // a topic may be made, or a right be granted, meanwhile
+)
+
 func newRouter(options SinkOptions, topics SinkTopics) *router {
-	return &router{options: options, topics: topics, names: map[string]string{}, sinks: map[string]*sinkTopic{}}
+	return &router{options: options, topics: topics, names: map[string]string{}, sinks: map[string]*sinkTopic{},
+		refuses: map[string]refusedName{}, barred: func(string) error { return nil }}
 }
 
 // sinkOf returns the sink topic of a source topic, with as many partitions as the route needs: by number, one for each
@@ -58,17 +77,69 @@ func (r *router) sinkOf(ctx context.Context, sourceTopic string, partitions int3
 		}
 		r.names[sourceTopic] = name
 	}
-	s := r.sinks[name]
-	if s != nil && (r.options.PartitionByKey || partitions <= s.ensured) {
-		return s, nil
-	}
-	found, err := r.topics.Ensure(ctx, name, r.needed(partitions))
+	s, err := r.find(ctx, name, r.needed(partitions))
 	if err != nil {
 		return nil, fmt.Errorf("route source topic %q to sink topic %q: %w", sourceTopic, name, err)
 	}
-	if found.Partitions < 1 || found.Partitions < partitions && !r.options.PartitionByKey {
-		return nil, fmt.Errorf("route source topic %q with %d partitions to sink topic %q: it has %d",
-			sourceTopic, partitions, name, found.Partitions)
+	s.own = true
+	return s, nil
+}
+
+// routed returns the sink topic that a map names for records of a source topic with so many partitions. why says that
+// records cannot go there, which follows on_reject; err is everything that says nothing about the records.
+func (r *router) routed(ctx context.Context, name string, partitions int32) (s *sinkTopic, why, err error) {
+	if s := r.sinks[name]; s != nil && s.has(r.needed(partitions)) {
+		return s, s.takes.nothing, nil
+	}
+	if refused, ok := r.refuses[name]; ok && time.Now().Before(refused.until) {
+		return nil, refused.why, nil
+	}
+	if why = CheckTopic(name); why == nil {
+		why = r.barred(name)
+	}
+	if why == nil {
+		if s, err = r.find(ctx, name, r.needed(partitions)); err == nil {
+			return s, s.takes.nothing, nil
+		}
+		if semantics.ClassOf(err) != semantics.Fatal {
+			return nil, nil, fmt.Errorf("route to sink topic %q: %w", name, err)
+		}
+		why = err
+	}
+	if len(r.refuses) >= refusedNamesLimit {
+		clear(r.refuses)
+	}
+	why = fmt.Errorf("sink topic %q: %w", bounded(name, maxTopicName), why)
+	r.refuses[name] = refusedName{why: why, until: time.Now().Add(refusedNameFor)}
+	return nil, why, nil
+}
+
+// deadLetters returns the dead letter topic. It has no number of partitions that it needs: a source partition's number is
+// taken modulo what is there.
+func (r *router) deadLetters(ctx context.Context, partitions int32) (*sinkTopic, error) {
+	s, err := r.find(ctx, r.options.DeadLetterTopic, -max(partitions, 1))
+	if err != nil {
+		return nil, fmt.Errorf("dead letter topic %q: %w", r.options.DeadLetterTopic, err)
+	}
+	s.dead = true
+	return s, nil
+}
+
+// has says whether the topic is known to satisfy needed.
+func (s *sinkTopic) has(needed int32) bool { return needed <= s.ensured }
+
+// find returns a sink topic as [SinkTopics.Ensure] gives it.
+func (r *router) find(ctx context.Context, name string, needed int32) (*sinkTopic, error) {
+	s := r.sinks[name]
+	if s != nil && s.has(needed) {
+		return s, nil
+	}
+	found, err := r.topics.Ensure(ctx, name, needed)
+	if err != nil {
+		return nil, err
+	}
+	if found.Partitions < max(needed, 1) {
+		return nil, fmt.Errorf("it has %d partitions, %d are needed", found.Partitions, needed)
 	}
 	if s == nil {
 		if s, err = r.newSink(name, found); err != nil {
@@ -76,7 +147,7 @@ func (r *router) sinkOf(ctx context.Context, sourceTopic string, partitions int3
 		}
 		r.sinks[name] = s
 	}
-	s.ensured = max(s.ensured, partitions)
+	s.ensured = max(s.ensured, needed, 0)
 	s.grow(found.Partitions)
 	return s, nil
 }
@@ -101,6 +172,8 @@ func (r *router) newSink(name string, found batch.SinkTopic) (*sinkTopic, error)
 			s.limit = of
 		}
 	}
+	s.takes = intake{compacted: found.Compacted, appendTime: found.LogAppendTime, maxAge: found.MaxAge, maxAhead: found.MaxAhead}
+	s.learn(r.learned[name])
 	codec := found.Compression
 	if codec == "" || codec == "producer" {
 		codec = r.options.Compression

@@ -96,6 +96,14 @@ func (s *source) matches(topic string, internal bool) bool {
 	return true
 }
 
+// reads says whether the source takes a topic in.
+func (s *source) reads(topic string) bool {
+	if s.match != nil {
+		return s.matches(topic, false)
+	}
+	return slices.Contains(s.o.Topics, topic)
+}
+
 // unauthorised is a Fatal error with exit code 2: permissions are configuration.
 func (s *source) unauthorised(resource, name, operation string) error {
 	return semantics.Misconfigured("read source", "source %q: not authorised: %s %q needs the operation %s", s.o.Name, resource, name, operation)

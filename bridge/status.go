@@ -291,6 +291,9 @@ func (s *MapStats) add(o MapStats) {
 	s.BytesIn += o.BytesIn
 	s.RecordsCut += o.RecordsCut
 	s.RecordsDropped += o.RecordsDropped
+	s.Rejected += o.Rejected
+	s.DeadLetters += o.DeadLetters
+	addErrors(&s.MapErrors, o.MapErrors)
 	s.RecordsOut += o.RecordsOut
 	s.BytesOut += o.BytesOut
 	s.BatchesOut += o.BatchesOut

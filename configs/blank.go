@@ -33,16 +33,26 @@ func closes(t hclsyntax.TokenType) bool {
 // maxChain bounds the operators in one line, dots included: they nest like brackets.
 const maxChain = 512
 
-// tooDeep finds the first place that is nested deeper than maxDepth, or after more operators than maxChain.
+// maxLoops bounds for expressions in each other: each multiplies the time that the one around it takes.
+const maxLoops = 2
+
+// tooDeep finds the first place that is nested deeper than maxDepth or maxLoops, or after more operators than maxChain.
 func tooDeep(src []byte, filename string) (hcl.Range, bool) {
 	tokens, _ := hclsyntax.LexConfig(src, filename, hcl.InitialPos)
-	depth, chain := 0, 0
-	for _, t := range tokens {
+	var loop []bool // for each open bracket, whether it is a for expression's
+	chain, loops := 0, 0
+	for i, t := range tokens {
 		switch {
 		case opens(t.Type):
-			depth++
-		case closes(t.Type):
-			depth--
+			begins := i+1 < len(tokens) && tokens[i+1].Type == hclsyntax.TokenIdent && string(tokens[i+1].Bytes) == "for"
+			if loop = append(loop, begins); begins {
+				loops++
+			}
+		case closes(t.Type) && len(loop) > 0:
+			if loop[len(loop)-1] {
+				loops--
+			}
+			loop = loop[:len(loop)-1]
 		}
 		switch t.Type {
 		case hclsyntax.TokenNewline:
@@ -52,7 +62,7 @@ func tooDeep(src []byte, filename string) (hcl.Range, bool) {
 			hclsyntax.TokenLessThanEq, hclsyntax.TokenGreaterThanEq, hclsyntax.TokenQuestion, hclsyntax.TokenOBrack, hclsyntax.TokenDot:
 			chain++
 		}
-		if depth > maxDepth || chain > maxChain {
+		if len(loop) > maxDepth || chain > maxChain || loops > maxLoops {
 			return t.Range, true
 		}
 	}

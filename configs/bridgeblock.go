@@ -29,15 +29,18 @@ func (d *decoder) bridge(g *bridgeGrammar) (Bridge, bridgeInfo) {
 	}}
 	info := bridgeInfo{grammar: g}
 	d.sources(g, &b)
+	s := d.onlySink(g)
 	for i := range g.Maps {
-		b.Options.Maps = append(b.Options.Maps, d.mapBlock(&g.Maps[i]))
+		m := d.mapBlock(&g.Maps[i])
+		m.OnError = d.policy(g.Maps[i].OnError, s, bridge.DefaultOnError, bridge.Fail, bridge.Skip, bridge.DeadLetter)
+		b.Options.Maps = append(b.Options.Maps, m)
 	}
-	if s := d.onlySink(g); s != nil {
+	if s != nil {
 		info.sink = s
 		b.SinkConnection = d.connection(s.DefRange, s.Brokers, s.TLS, s.SASL, g.Name)
 		b.Options.Sink, info.topic = d.sink(s)
 		b.Sink = d.transactions(s, g.Name)
-		b.Sink.Semantic = b.Options.Semantic
+		b.Sink.Semantic, b.Sink.DeadLetterTopic = b.Options.Semantic, b.Options.Sink.DeadLetterTopic
 		b.Options.TransactionalIDs, b.Options.Ledger = b.Sink.TransactionalIDs, b.Sink.Ledger
 		b.Options.OnTimeout = bridge.Policy(d.word(s.OnTimeout, string(bridge.DefaultOnTimeout), string(bridge.Replay), string(bridge.Fail)))
 	}

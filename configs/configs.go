@@ -8,6 +8,7 @@ package configs
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -28,6 +29,7 @@ type File struct {
 	Bridges []Bridge // in the order of the file; at least one
 	Server  ServerOptions
 	Log     LogOptions
+	Tests   []Test // of this file; see [File.LoadTests]
 }
 
 // Bridge is one bridge block, translated. Defaults are filled in and the Options are valid. The caller adds what
@@ -64,24 +66,34 @@ const (
 // mistake must not fill the memory.
 const maxFileBytes = 1 << 20
 
-// Load reads and translates the configuration file at path. Its error is a Fatal [semantics.Error] with exit code 2.
-// It wraps an [*Error] unless the file itself could not be read.
-func Load(path string) (*File, error) {
-	f, err := os.Open(path)
+// Load reads and translates the configuration file at path. kinds are the kinds of maps that the caller has registered beside
+// the built-in ones: their blocks may have any attributes, and Settings is a map[string]any of them (string, bool,
+// int64, float64, []any, map[string]any, nil). Its error is a Fatal [semantics.Error] with exit code 2. It wraps an
+// [*Error] unless the file itself could not be read.
+func Load(path string, kinds ...string) (*File, error) {
+	src, err := readBounded(path)
 	if err != nil {
 		return nil, semantics.Misconfigured("read the configuration", "%w", err)
+	}
+	return Parse(src, path, kinds...)
+}
+
+func readBounded(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
 	}
 	defer f.Close()
 	src, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
-	if err != nil {
-		return nil, semantics.Misconfigured("read the configuration", "%w", err)
+	if err == nil && len(src) > maxFileBytes {
+		err = fmt.Errorf("%s is larger than %d bytes", path, maxFileBytes)
 	}
-	return Parse(src, path)
+	return src, err
 }
 
 // Parse translates the configuration in src. filename stands in messages; relative paths in the configuration count
-// from its directory. Errors are those of [Load].
-func Parse(src []byte, filename string) (*File, error) {
+// from its directory. kinds and errors are those of [Load].
+func Parse(src []byte, filename string, kinds ...string) (*File, error) {
 	if len(src) > maxFileBytes {
 		return nil, semantics.Misconfigured("read the configuration", "%s is larger than %d bytes", filename, maxFileBytes)
 	}
@@ -91,6 +103,7 @@ func Parse(src []byte, filename string) (*File, error) {
 	}
 	src = bytes.TrimPrefix(src, []byte("\ufeff")) // Windows editors write it; HCL refuses it
 	d := newDecoder(src, filename, filepath.Dir(abs))
+	d.kinds = kinds
 	file := d.file()
 	if err := d.err(); err != nil {
 		return nil, semantics.Misconfigured("configuration", "%w", err)
@@ -101,7 +114,7 @@ func Parse(src []byte, filename string) (*File, error) {
 // file parses and translates everything; what is wrong is in d.diags afterwards, and then the result is worthless.
 func (d *decoder) file() *File {
 	if pos, ok := tooDeep(d.src, d.filename); ok {
-		d.errorAt(pos, "Nested too deeply", "Brackets and blocks may be nested %d deep.", maxDepth)
+		d.errorAt(pos, "Nested too deeply", "Brackets and blocks may be nested %d deep, for expressions %d.", maxDepth, maxLoops)
 		return nil
 	}
 	parsed, diags := hclsyntax.ParseConfig(d.src, d.filename, hcl.InitialPos)
@@ -121,6 +134,7 @@ func (d *decoder) file() *File {
 		out.Bridges, blocks = append(out.Bridges, b), append(blocks, info)
 	}
 	d.crossCheck(out.Bridges, blocks)
+	out.Tests = d.tests(g.Tests, out.Bridges)
 	for i := range out.Bridges {
 		if len(d.diags) == 0 {
 			d.owners(&g.Bridges[i], &out.Bridges[i])

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
 
 	"kafkabridge/connect"
 )
@@ -99,9 +100,12 @@ func (d *decoder) sasl(g *saslGrammar) *connect.SASL {
 	o := &connect.SASL{
 		Username:     d.filled(g.Username),
 		Password:     d.secret(g.Password),
+		PasswordFile: d.secretFile(g.Password),
 		TokenURL:     d.filled(g.TokenURL),
 		ClientID:     d.filled(g.ClientID),
 		ClientSecret: d.secret(g.ClientSecret),
+
+		ClientSecretFile: d.secretFile(g.ClientSecret),
 	}
 	if !d.required(g.Mechanism, g.DefRange, "mechanism") {
 		return o
@@ -158,4 +162,17 @@ func (d *decoder) secret(a *hcl.Attribute) string {
 		d.bad(a, `%s ends with a line break, as every heredoc does. Use a string in quotes, env("NAME") or file("path").`, a.Name)
 	}
 	return s
+}
+
+// secretFile is the file of a secret that is exactly file("path"), which the connection reads again; nil otherwise.
+func (d *decoder) secretFile(a *hcl.Attribute) *connect.SecretFile {
+	v, ok := d.value(a)
+	if !ok || v.Type() != cty.String {
+		return nil // reported already
+	}
+	from := wholly(v)
+	if from == nil || from.file == "" {
+		return nil
+	}
+	return connect.NewSecretFile(from.file, from.raw)
 }

@@ -22,11 +22,54 @@ func (d *decoder) crossCheck(bridges []Bridge, infos []bridgeInfo) {
 		}
 		for s := range bridges[i].Options.Sources {
 			if sameCluster(bridges[i].SourceConnections[s], bridges[i].SinkConnection) {
+				bridges[i].Options.Sources[s].OnSinkCluster = true
 				d.loop(&bridges[i], &bridges[i].Options.Sources[s], &infos[i].grammar.Sources[s], infos[i].topic)
 			}
 		}
+		d.deadLetterApart(&bridges[i], infos[i])
 	}
 	neverMatchOwn(bridges, infos)
+	reserve(bridges)
+}
+
+// deadLetterApart refuses a dead letter topic that is also something else: dead letters would be taken for output, be read
+// again, or spoil the ledger.
+func (d *decoder) deadLetterApart(b *Bridge, info bridgeInfo) {
+	dead := b.Options.Sink.DeadLetterTopic
+	if dead == "" {
+		return
+	}
+	a := info.sink.DeadLetter.Topic
+	if b.Sink.Ledger && dead == b.Sink.LedgerTopic {
+		d.bad(a, "%q is the bridge's own ledger topic.", dead)
+	}
+	for i := range b.Options.Sources {
+		s := &b.Options.Sources[i]
+		if s.OnSinkCluster && slices.Contains(s.Topics, dead) {
+			d.bad(a, "On the same brokers the source %q reads topic %q: dead letters would be read again.", s.Name, dead)
+		}
+		if slices.ContainsFunc(s.Topics, func(t string) bool { to, err := info.topic.eval(t); return err == nil && to == dead }) {
+			d.bad(a, "%q is a topic of the sink block: name another one for dead letters.", dead)
+			return
+		}
+	}
+	if info.topic.constant && !info.topic.broken {
+		if to, err := info.topic.eval(""); err == nil && to == dead {
+			d.bad(a, "%q is a topic of the sink block: name another one for dead letters.", dead)
+		}
+	}
+}
+
+// reserve keeps maps from routing records into a ledger, also that of another bridge.
+func reserve(bridges []Bridge) {
+	for i := range bridges {
+		for j := range bridges {
+			if bridges[j].Sink.Ledger && sameCluster(bridges[i].SinkConnection, bridges[j].SinkConnection) {
+				o := &bridges[i].Options.Sink
+				o.Reserved = append(o.Reserved, bridges[j].Sink.LedgerTopic)
+			}
+		}
+	}
 }
 
 func sameCluster(a, b connect.Options) bool {
@@ -114,8 +157,8 @@ func comesBack(topics []string, start string, topic *topicTemplate) bool {
 	return false
 }
 
-// neverMatchOwn keeps ledgers and constant sink topics of a cluster out of every topics_regex on it. Ledgers of all
-// bridges, but only the bridge's own sink topic: to read what another bridge wrote is a chain, and fine.
+// neverMatchOwn keeps ledgers, constant sink topics and dead letter topics of a cluster out of every topics_regex on it.
+// Ledgers of all bridges, but only the bridge's own sink and dead letter topic: to read what another bridge wrote is a chain, and fine.
 func neverMatchOwn(bridges []Bridge, infos []bridgeInfo) {
 	for i := range bridges {
 		for s := range bridges[i].Options.Sources {
@@ -129,6 +172,9 @@ func neverMatchOwn(bridges []Bridge, infos []bridgeInfo) {
 				}
 				if bridges[j].Sink.Ledger {
 					o.NeverMatch = append(o.NeverMatch, bridges[j].Sink.LedgerTopic)
+				}
+				if dead := bridges[j].Options.Sink.DeadLetterTopic; i == j && dead != "" {
+					o.NeverMatch = append(o.NeverMatch, dead)
 				}
 				if i == j && infos[j].topic.constant {
 					if name, err := infos[j].topic.eval(""); err == nil {

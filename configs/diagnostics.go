@@ -20,12 +20,22 @@ type Error struct {
 	files       map[string]*hcl.File
 }
 
-// Error is all problems, ready for a terminal.
+// Bounds of an error's text: nobody reads more, and logs have limits of their own.
+const (
+	maxShown      = 50
+	maxShownBytes = 64 << 10
+)
+
+// Error is the problems, ready for a terminal.
 func (e *Error) Error() string {
 	var b bytes.Buffer
 	b.WriteString(plural(len(e.Diagnostics), "problem") + "\n\n")
 	w := hcl.NewDiagnosticTextWriter(&b, e.files, 0, false)
-	for _, diag := range e.Diagnostics {
+	for i, diag := range e.Diagnostics {
+		if i == maxShown || b.Len() > maxShownBytes {
+			fmt.Fprintf(&b, "… and %s", plural(len(e.Diagnostics)-i, "more problem"))
+			break
+		}
 		shown := *diag
 		if s := diag.Subject; s != nil { // HCL's writer names the line but not the column
 			shown.Summary = fmt.Sprintf("%s:%d:%d: %s", s.Filename, s.Start.Line, s.Start.Column, diag.Summary)

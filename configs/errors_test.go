@@ -133,7 +133,7 @@ func TestProblems(t *testing.T) {
 			`5:1: Missing required argument: The argument "client_id" is required.`, `5:1: Missing required argument: The argument "client_secret" is required.`,
 			`7:13: Unsuitable value for token_url`}},
 
-		{"map kind", inBridge(goodSource, `map "header" {}`, goodSink), []string{`6:5: Unknown kind of map: There is no map "header". The kinds are: "headers". Did you mean "headers"?`}},
+		{"map kind", inBridge(goodSource, `map "header" {}`, goodSink), []string{`6:5: Unknown kind of map: There is no map "header". The kinds are: "dedupe", "filter", "headers", "jq", "key", "mask", "route", "timestamp". Did you mean "headers"?`}},
 		{"map attribute", inBridge(goodSource, "map \"headers\" {\nset = {}\nrenam = {}\n}", goodSink), []string{`8:1: Unsupported argument: An argument named "renam" is not expected here. Did you mean "rename"?`}},
 		{"map without effect", inBridge(goodSource, `map "headers" {}`, goodSink), []string{`6:1: Map without effect`}},
 		{"map type", inBridge(goodSource, "map \"headers\" {\nset = { a = 1 }\n}", goodSink), []string{`7:7: Unsuitable value for set: set takes a map of strings, such as { "a" = "b" }; the element "a" does not fit.`}},
@@ -152,6 +152,15 @@ func TestProblems(t *testing.T) {
 		{"ledger topic name", inSink("topic = \"b\"\nledger_topic = \"l l\""), []string{`9:16: Unsuitable value for ledger_topic`}},
 		{"on_timeout", inSink("topic = \"b\"\non_timeout = \"skip\""), []string{`9:14: Unsuitable value for on_timeout: on_timeout must be one of "replay", "fail", not "skip".`}},
 
+		{"on_reject", inSink("topic = \"b\"\non_reject = \"skip\""), []string{`9:13: Unsuitable value for on_reject: on_reject must be one of "fail", "dead_letter", not "skip".`}},
+		{"on_reject without a topic", inSink("topic = \"b\"\non_reject = \"dead_letter\""), []string{`9:13: Unsuitable value for on_reject: on_reject = "dead_letter" needs a block dead_letter`}},
+		{"on_error", inBridge(goodSource, "map \"headers\" {\nremove = [\"a\"]\non_error = \"drop\"\n}", goodSink), []string{`8:12: Unsuitable value for on_error: on_error must be one of "fail", "skip", "dead_letter", not "drop".`}},
+		{"on_error without a topic", inBridge(goodSource, "map \"headers\" {\nremove = [\"a\"]\non_error = \"dead_letter\"\n}", goodSink), []string{`8:12: Unsuitable value for on_error: on_error = "dead_letter" needs a block dead_letter`}},
+		{"dead_letter without a topic", inSink("topic = \"b\"\ndead_letter {}"), []string{`9:1: Missing required argument: The argument "topic" is required.`}},
+		{"dead_letter twice", inSink("topic = \"b\"\ndead_letter { topic = \"d\" }\ndead_letter { topic = \"e\" }"), []string{`10:1: Duplicate dead_letter block`}},
+		{"dead letter topic's name", inSink("topic = \"b\"\ndead_letter { topic = \"d d\" }"), []string{`9:23: Unsuitable value for topic: The dead letter topic cannot have this name`}},
+		{"dead letter topic empty", inSink("topic = \"b\"\ndead_letter { topic = \"\" }"), []string{`9:23: Unsuitable value for topic: topic must not be empty`}},
+
 		{"max_concurrent", exactlyOnce(goodSink, "checkpoint {\nmax_concurrent = 2\n}"), []string{`12:18: Unsuitable value for max_concurrent: max_concurrent must be 1`}},
 		{"interval zero", exactlyOnce(goodSink, "checkpoint {\ninterval = \"0s\"\n}"), []string{`12:12: Unsuitable value for interval: interval must be at least 10ms, not "0s".`}},
 		{"retain", exactlyOnce(goodSink, "checkpoint {\nretain = 0\n}"), []string{`12:10: Unsuitable value for retain: retain must be from 1 to 1000000.`}},
@@ -167,6 +176,8 @@ func TestProblems(t *testing.T) {
 		{"file missing", inSource(`topics = [file("no-such-file")]`), []string{`4:11: Error in function call: Call to function "file" failed: cannot read file "no-such-file": no such file or directory.`}},
 		{"file a directory", inSource(`topics = [file(".")]`), []string{`4:11: Error in function call: Call to function "file" failed: cannot read file ".": not a regular file.`}},
 		{"unknown function", inSource(`topics = [getenv("A")]`), []string{`4:11: Call to unknown function`}},
+		{"loops in loops", inSource("topics = [for a in [1] : [for b in [1] : [for c in [1] : c]]]"), []string{`4:42: Nested too deeply`}},
+		{"two loops", inSource("topics = [for a in [for b in [\"x\"] : b] : a]\n nonsense = 1"), []string{`5:2: Unsupported argument`}},
 		{"too deep", inSource("topics = " + strings.Repeat("[", 100)), []string{`4:72: Nested too deeply`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -219,5 +230,17 @@ Error: conf/x.hcl:12:15: Unsuitable value for level
 level takes a string, not a number. Put it in quotes if it is meant.`
 	if err == nil || err.Error() != want {
 		t.Errorf("got:\n%v\nwant:\n%s", err, want)
+	}
+}
+
+// A megabyte of mistakes must not become a megabyte of text.
+func TestProblemsAreBounded(t *testing.T) {
+	var src strings.Builder
+	for i := range 5_000 {
+		fmt.Fprintf(&src, "nonsense%d = 1\n", i)
+	}
+	_, err := Parse([]byte(src.String()), "bridge.hcl")
+	if err == nil || len(err.Error()) > 128<<10 || !strings.Contains(err.Error(), "more problems") {
+		t.Errorf("%d bytes: %.200s", len(fmt.Sprint(err)), fmt.Sprint(err))
 	}
 }

@@ -19,6 +19,7 @@ import (
 type decoder struct {
 	src      []byte
 	filename string
+	kinds    []string // of maps, beside the built-in ones
 	out      *outside
 	ctx      *hcl.EvalContext
 	files    map[string]*hcl.File // with secrets blanked; what messages quote
@@ -91,12 +92,19 @@ func (d *decoder) text(a *hcl.Attribute, def string) string {
 	return def
 }
 
-// required reports a missing attribute of the block at def. Wrong values are reported where they are evaluated.
+// given says whether an attribute is written and not null. Wrong values are reported where they are evaluated.
+func (d *decoder) given(a *hcl.Attribute) bool {
+	if a == nil {
+		return false
+	}
+	v, diags := a.Expr.Value(d.ctx)
+	return diags.HasErrors() || !v.IsNull()
+}
+
+// required reports a missing attribute of the block at def.
 func (d *decoder) required(a *hcl.Attribute, def hcl.Range, name string) bool {
-	if a != nil {
-		if v, diags := a.Expr.Value(d.ctx); diags.HasErrors() || !v.IsNull() {
-			return true
-		}
+	if d.given(a) {
+		return true
 	}
 	d.errorAt(def, "Missing required argument", "The argument %q is required.", name)
 	return false

@@ -16,7 +16,8 @@ import (
 
 // origin is the cty mark of what env() and file() return. Marks follow a value through templates, so a message can tell
 // that it must not show it. raw is kept because cty normalises strings (Unicode NFC): a password must arrive byte for byte.
-type origin struct{ raw string }
+// file is the absolute path, when the text is that of a file.
+type origin struct{ raw, file string }
 
 // outside reads the environment and files for one configuration. Each is read once: sink.topic is evaluated again for
 // new topics at run time, when the file may be gone. Safe for concurrent use.
@@ -47,10 +48,10 @@ func (o *outside) path(p string) string {
 	return filepath.Join(o.dir, p)
 }
 
-func (o *outside) mark(raw string) cty.Value {
+func (o *outside) mark(raw, file string) cty.Value {
 	o.hide(raw)
 	o.hide(cty.NormalizeString(raw)) // HCL's texts have it in this form
-	return cty.StringVal(raw).Mark(&origin{raw: raw})
+	return cty.StringVal(raw).Mark(&origin{raw: raw, file: file})
 }
 
 func (o *outside) functions() map[string]function.Function {
@@ -90,10 +91,10 @@ func (o *outside) env(args []cty.Value) (cty.Value, error) {
 	}
 	name := rawString(args[0])
 	if v, ok := os.LookupEnv(name); ok {
-		return o.mark(v), nil
+		return o.mark(v, ""), nil
 	}
 	if len(args) == 2 {
-		return o.mark(rawString(args[1])), nil
+		return o.mark(rawString(args[1]), ""), nil
 	}
 	return cty.NilVal, functionErrorf("environment variable %s is not set, and there is no default", show(args[0]))
 }
@@ -113,7 +114,7 @@ func (o *outside) file(arg cty.Value) (cty.Value, error) {
 		o.files[path] = text
 		o.mu.Unlock()
 	}
-	return o.mark(text), nil
+	return o.mark(text, path), nil
 }
 
 // readText does not name the path in its errors: it may have come from env().
@@ -153,17 +154,25 @@ func pathless(err error) error {
 
 // rawString is the text of a string value, byte for byte as it came from outside.
 func rawString(v cty.Value) string {
+	if from := wholly(v); from != nil {
+		return from.raw
+	}
+	plain, _ := v.Unmark()
+	return plain.AsString()
+}
+
+// wholly is where the whole of a string value came from; nil when it was written, or put together.
+func wholly(v cty.Value) *origin {
 	plain, marks := v.Unmark()
-	s := plain.AsString()
 	if len(marks) != 1 {
-		return s
+		return nil
 	}
 	for m := range marks {
-		if from, ok := m.(*origin); ok && cty.NormalizeString(from.raw) == s {
-			return from.raw
+		if from, ok := m.(*origin); ok && cty.NormalizeString(from.raw) == plain.AsString() {
+			return from
 		}
 	}
-	return s
+	return nil
 }
 
 // show quotes v for a message, unless it came from outside.

@@ -11,6 +11,7 @@ type fileGrammar struct {
 	Bridges []bridgeGrammar `hcl:"bridge,block"`
 	Server  *serverGrammar  `hcl:"server,block"`
 	Log     *logGrammar     `hcl:"log,block"`
+	Tests   []testsGrammar  `hcl:"tests,block"`
 }
 
 type serverGrammar struct {
@@ -62,7 +63,9 @@ type mapGrammar struct {
 	Kind      string    `hcl:"kind,label"`
 	KindRange hcl.Range `hcl:"kind,label_range"`
 	DefRange  hcl.Range `hcl:",def_range"`
-	Body      hcl.Body  `hcl:",remain"`
+
+	OnError *hcl.Attribute `hcl:"on_error,optional"` // of every kind
+	Body    hcl.Body       `hcl:",remain"`
 }
 
 type sinkGrammar struct {
@@ -70,20 +73,28 @@ type sinkGrammar struct {
 	NameRange hcl.Range `hcl:"name,label_range"`
 	DefRange  hcl.Range `hcl:",def_range"`
 
-	Brokers            *hcl.Attribute `hcl:"brokers,optional"`
-	Topic              *hcl.Attribute `hcl:"topic,optional"`
-	Partition          *hcl.Attribute `hcl:"partition,optional"`
-	CreateTopics       *hcl.Attribute `hcl:"create_topics,optional"`
-	Compression        *hcl.Attribute `hcl:"compression,optional"`
-	Linger             *hcl.Attribute `hcl:"linger,optional"`
-	MaxMessageBytes    *hcl.Attribute `hcl:"max_message_bytes,optional"`
-	TransactionalID    *hcl.Attribute `hcl:"transactional_id,optional"`
-	TransactionTimeout *hcl.Attribute `hcl:"transaction_timeout,optional"`
-	Ledger             *hcl.Attribute `hcl:"ledger,optional"`
-	LedgerTopic        *hcl.Attribute `hcl:"ledger_topic,optional"`
-	OnTimeout          *hcl.Attribute `hcl:"on_timeout,optional"`
-	TLS                *tlsGrammar    `hcl:"tls,block"`
-	SASL               *saslGrammar   `hcl:"sasl,block"`
+	Brokers            *hcl.Attribute     `hcl:"brokers,optional"`
+	Topic              *hcl.Attribute     `hcl:"topic,optional"`
+	Partition          *hcl.Attribute     `hcl:"partition,optional"`
+	CreateTopics       *hcl.Attribute     `hcl:"create_topics,optional"`
+	Compression        *hcl.Attribute     `hcl:"compression,optional"`
+	Linger             *hcl.Attribute     `hcl:"linger,optional"`
+	MaxMessageBytes    *hcl.Attribute     `hcl:"max_message_bytes,optional"`
+	TransactionalID    *hcl.Attribute     `hcl:"transactional_id,optional"`
+	TransactionTimeout *hcl.Attribute     `hcl:"transaction_timeout,optional"`
+	Ledger             *hcl.Attribute     `hcl:"ledger,optional"`
+	LedgerTopic        *hcl.Attribute     `hcl:"ledger_topic,optional"`
+	OnTimeout          *hcl.Attribute     `hcl:"on_timeout,optional"`
+	OnReject           *hcl.Attribute     `hcl:"on_reject,optional"`
+	DeadLetter         *deadLetterGrammar `hcl:"dead_letter,block"`
+	TLS                *tlsGrammar        `hcl:"tls,block"`
+	SASL               *saslGrammar       `hcl:"sasl,block"`
+}
+
+type deadLetterGrammar struct {
+	DefRange hcl.Range `hcl:",def_range"`
+
+	Topic *hcl.Attribute `hcl:"topic,optional"`
 }
 
 type tlsGrammar struct {
@@ -124,11 +135,4 @@ type restartGrammar struct {
 	Backoff    *hcl.Attribute `hcl:"backoff,optional"`
 	BackoffMax *hcl.Attribute `hcl:"backoff_max,optional"`
 	Attempts   *hcl.Attribute `hcl:"attempts,optional"`
-}
-
-// headersGrammar is the body of map "headers".
-type headersGrammar struct {
-	Set    *hcl.Attribute `hcl:"set,optional"`
-	Remove *hcl.Attribute `hcl:"remove,optional"`
-	Rename *hcl.Attribute `hcl:"rename,optional"`
 }

@@ -39,17 +39,58 @@ bridge "orders" {                         # [A-Za-z0-9._-]+ ; owns the state, th
     # sasl {                              # leave the block out: no authentication
     #   mechanism     = "SCRAM-SHA-512"   # required: PLAIN | SCRAM-SHA-256 | SCRAM-SHA-512 | OAUTHBEARER
     #   username      = "bridge"          # required, but not with OAUTHBEARER
-    #   password      = env("PASSWORD")   # required, but not with OAUTHBEARER
+    #   password      = env("PASSWORD")   # required, but not with OAUTHBEARER; a file("path") is read again for each new connection
     #   token_url     = "https://login.example/token" # OAUTHBEARER: where a token is asked for with client credentials
     #   client_id     = "bridge"          # OAUTHBEARER
     #   client_secret = file("secret")    # OAUTHBEARER
     # }
   }
 
-  map "headers" {                         # zero or more, in order; each kind has its own attributes
-    set    = { "x-origin" = "east" }      # key → value; replaces all of that key; default: {}
-    remove = []                           # keys
-    rename = {}                           # old key → new key
+  # Maps: zero or more, in order; each kind has its own attributes, and may be there more than once. CEL expressions see key, value
+  # (text or null), json (the parsed value), headers (last value by name), source, topic, partition, offset, timestamp; they and jq
+  # programs are checked when this file is read. More on each: package maps and its README section.
+
+  map "filter" {                          # drops records
+    when     = "topic != \"audit\""       # required; CEL: true for those that go on
+    on_error = "fail"                     # of every kind; a record for which the map fails: fail (exit 3) | skip (and count) | dead_letter
+  }
+
+  map "dedupe" {                          # drops what went on before, per source partition; its state is in the checkpoint
+    by     = "[key, offset]"              # required; CEL: what identifies a record; null is never dropped
+    window = "10m"                        # required, or records: how far back, by the records' own timestamps
+    limit  = 100000                       # identities in the window, per partition; one more fails
+    #   records = 1000                    # instead of window and limit: how many records back
+  }
+
+  map "mask" {                            # replaces parts of JSON values, and leaves the rest byte for byte
+    paths = ["user.email", "items[].card"] # required; names with dots in quotes: 'a.b'.c
+    with  = "redact"                      # required; redact ("***") | sha256 | hmac-sha256
+    #   secret = env("MASK_SECRET")       # required with hmac-sha256, and only there
+  }
+
+  map "jq" {                              # reshapes JSON values; programs see the value, $key, $headers, $topic, $offset, …
+    value   = "."                         # required, or key or headers: each output is a record, no output drops it; not written: the value stays
+    #   key     = ".id"                   # one output: a string, null, or JSON; default: the key stays
+    #   headers = "$headers + {a: .b}"    # one output: an object that replaces all headers; default: they stay
+  }
+
+  map "key" {
+    from = "key"                          # required; CEL: the new key: text, bytes, or null
+  }
+
+  map "timestamp" {
+    from = "timestamp"                    # required; CEL: the new timestamp, or milliseconds since 1970
+  }
+
+  map "headers" {
+    set      = { "x-origin" = "east" }    # key → value; replaces all of that key; default: {}
+    set_expr = {}                         # key → CEL: the value: text, bytes, or null
+    remove   = []                         # keys
+    rename   = {}                         # old key → new key
+  }
+
+  map "route" {
+    topic = "topic"                       # required; CEL: the sink topic; "" is the sink block's
   }
 
   sink "west" {                           # exactly one
@@ -65,6 +106,11 @@ bridge "orders" {                         # [A-Za-z0-9._-]+ ; owns the state, th
     ledger              = true            # false: the state directory is the only truth, and its loss is not noticed
     ledger_topic        = "orders.ledger" # compacted, on the sink's cluster; default: "<bridge>.ledger"
     on_timeout          = "replay"        # prepared transaction found aborted: replay | fail (exit 3)
+    on_reject           = "fail"          # a record that the sink refuses (too large, its timestamp, no key for a compacted topic, a topic that a
+                                          # map named and that is not there): fail (exit 3) | dead_letter
+    # dead_letter {                       # needed where a policy is "dead_letter"
+    #   topic = "orders-dead"             # required; the source record as it was, with headers that say why; keeps the source's partition
+    # }                                   # number modulo its count; missing: made with the partitions of the largest source topic, kept for ever
 
     # tls { }                             # as in source
     # sasl { }                            # as in source
@@ -95,4 +141,28 @@ server {
 log {
   level  = "info"                         # trace | debug | info | warn | error
   format = "text"                         # text | json
+}
+
+tests {                                   # what `bridge test` runs, without Kafka; also in files beside this one that end in _test.hcl
+  test "an order from the east" {         # the name is free
+    bridge = "orders"                     # default: the file's only bridge
+    input {                               # one or more; they go through the maps in this order
+      source    = "east"                  # default: the first source
+      topic     = "orders"                # default: the source's first topic
+      partition = 0
+      offset    = 0                       # default: one more than the partition's input before
+      timestamp = "2026-01-02T03:04:05Z"  # or milliseconds since 1970, the default 0
+      key       = "k"                     # default: null
+      value     = { id = 7 }              # a string as it is; null; anything else as JSON
+      headers   = {}
+      #   fails = "text"                    # a map is to fail for it, with an error that contains this
+    }
+    output {                              # what comes out, in order and no more; only what is written here is compared
+      topic     = "orders"                # as the map "route" above says
+      timestamp = "2026-01-02T03:04:05Z"
+      key       = "k"
+      value     = { id = 7 }              # compared as JSON; a string byte for byte
+      headers   = { "x-origin" = "east" }
+    }
+  }
 }

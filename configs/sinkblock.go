@@ -27,8 +27,38 @@ func (d *decoder) sink(g *sinkGrammar) (bridge.SinkOptions, *topicTemplate) {
 		Compression:     d.word(g.Compression, bridge.DefaultCompression, bridge.Compressions()...),
 		Linger:          max(d.duration(g.Linger, bridge.DefaultLinger, 0), shortestLinger),
 		MaxMessageBytes: int32(d.size(g.MaxMessageBytes, bridge.DefaultMaxMessageBytes, 1<<10, math.MaxInt32)),
+		DeadLetterTopic: d.deadLetter(g.DeadLetter),
 	}
+	o.OnReject = d.policy(g.OnReject, g, bridge.DefaultOnReject, bridge.Fail, bridge.DeadLetter)
 	return o, topic
+}
+
+// deadLetter is the topic of a dead_letter block; "" without one.
+func (d *decoder) deadLetter(g *deadLetterGrammar) string {
+	if g == nil || !d.required(g.Topic, g.DefRange, "topic") {
+		return ""
+	}
+	topic := d.filled(g.Topic)
+	if topic != "" {
+		if err := bridge.CheckTopic(topic); err != nil {
+			d.bad(g.Topic, "The dead letter topic cannot have this name: %s.", err)
+			return ""
+		}
+	}
+	return topic
+}
+
+// policy is what is to become of records that are in the way. Dead letters need a topic.
+func (d *decoder) policy(a *hcl.Attribute, sink *sinkGrammar, def bridge.Policy, words ...bridge.Policy) bridge.Policy {
+	var texts []string
+	for _, w := range words {
+		texts = append(texts, string(w))
+	}
+	p := bridge.Policy(d.word(a, string(def), texts...))
+	if p == bridge.DeadLetter && sink != nil && sink.DeadLetter == nil {
+		d.bad(a, `%s = "dead_letter" needs a block dead_letter { topic = "…" } in the sink block.`, a.Name)
+	}
+	return p
 }
 
 func (d *decoder) transactions(g *sinkGrammar, bridgeName string) txn.Options {

@@ -10,6 +10,7 @@ import (
 
 	"kafkabridge/bridge"
 	"kafkabridge/connect"
+	"kafkabridge/maps"
 	"kafkabridge/semantics"
 	"kafkabridge/snapshot"
 	"kafkabridge/txn"
@@ -56,6 +57,7 @@ bridge "all.of-it" {
     set = { a = "b" }
     remove = ["c", "d"]
     rename = { e = "f" }
+    on_error = "dead_letter"
   }
   map "headers" { remove = ["g"] }
   sink "out" {
@@ -70,6 +72,8 @@ bridge "all.of-it" {
     transaction_timeout = "1m"
     ledger_topic = "lt"
     on_timeout = "fail"
+    on_reject = "dead_letter"
+    dead_letter { topic = "dl" }
     sasl {
       mechanism = "OAUTHBEARER"
       token_url = "https://h/t"
@@ -122,16 +126,17 @@ log {
 					Group: "all.of-it", OnGap: bridge.Fail, Discover: time.Minute, FetchMaxBytes: 50 << 20,
 				}},
 				Maps: []bridge.MapOptions{
-					{Kind: "headers", Settings: bridge.HeadersOptions{Set: map[string]string{"a": "b"}, Remove: []string{"c", "d"}, Rename: map[string]string{"e": "f"}}},
-					{Kind: "headers", Settings: bridge.HeadersOptions{Remove: []string{"g"}}},
+					{Kind: "headers", Settings: maps.HeadersOptions{Set: map[string]string{"a": "b"}, Remove: []string{"c", "d"}, Rename: map[string]string{"e": "f"}}, OnError: bridge.DeadLetter},
+					{Kind: "headers", Settings: maps.HeadersOptions{Remove: []string{"g"}}, OnError: bridge.Fail},
 				},
-				Sink: bridge.SinkOptions{Name: "out", PartitionByKey: true, Compression: "zstd", Linger: 1, MaxMessageBytes: 2048},
+				Sink: bridge.SinkOptions{Name: "out", PartitionByKey: true, Compression: "zstd", Linger: 1, MaxMessageBytes: 2048,
+					OnReject: bridge.DeadLetter, DeadLetterTopic: "dl", Reserved: []string{"lt"}},
 				Checkpoint: bridge.CheckpointOptions{Enabled: true, Interval: 7 * time.Second, MaxRecords: 8, Timeout: 9 * time.Second,
 					MinPause: 10 * time.Second, TolerableFailures: 11},
 				Restart: bridge.RestartOptions{Backoff: 13 * time.Second, BackoffMax: 14 * time.Second, Attempts: 15},
 			},
 			Sink: txn.Options{Semantic: semantics.ExactlyOnce, Bridge: "all.of-it", TransactionalIDs: []string{"tid-0", "tid-1"}, TransactionTimeout: time.Minute,
-				Ledger: true, LedgerTopic: "lt", MaxInFlight: 32 << 20, RequestTimeout: 30 * time.Second, DeliveryTimeout: 2 * time.Minute},
+				Ledger: true, LedgerTopic: "lt", DeadLetterTopic: "dl", MaxInFlight: 32 << 20, RequestTimeout: 30 * time.Second, DeliveryTimeout: 2 * time.Minute},
 			Store: &snapshot.Options{Path: "/etc/bridge/state", Bridge: "all.of-it", Retain: 12},
 			SourceConnections: []connect.Options{{
 				Brokers: []string{"a:1", "b:9092"}, ClientID: "all.of-it",
@@ -244,7 +249,7 @@ func TestTwoClustersSample(t *testing.T) {
 	if s := b.SourceConnections[0].SASL; *s != (connect.SASL{Mechanism: "SCRAM-SHA-512", Username: "bridge", Password: "e%{x}"}) {
 		t.Error("source's sasl")
 	}
-	if s := b.SinkConnection.SASL; *s != (connect.SASL{Mechanism: "PLAIN", Username: "wu", Password: "w$${x}"}) {
+	if s := b.SinkConnection.SASL; *s != (connect.SASL{Mechanism: "PLAIN", Username: "wu", Password: "w$${x}", PasswordFile: s.PasswordFile}) || s.PasswordFile.String() != filepath.Join(dir, "west-password") {
 		t.Error("sink's sasl")
 	}
 	if b.SinkConnection.TLS.CAFile != filepath.Join(dir, "west-ca.pem") || *b.SourceConnections[0].TLS != (connect.TLS{}) {

@@ -111,3 +111,22 @@ func TestSizesAndDurations(t *testing.T) {
 		}
 	}
 }
+
+// TestFileOfAPassword: only what is wholly a file's text is read again later.
+func TestFileOfAPassword(t *testing.T) {
+	dir := t.TempDir()
+	writeFile(t, dir, "pw", "x\n")
+	t.Setenv("PW", "x")
+	t.Setenv("PW_FILE", "pw")
+	for expr, want := range map[string]string{
+		`file("pw")`: "pw", `file(env("PW_FILE"))`: "pw", `env("PW")`: "", `"x"`: "", `"y${file("pw")}"`: "", `"${env("PW")}${file("pw")}"`: "",
+	} {
+		s := saslOf(t, withPassword(expr), dir)
+		switch {
+		case want == "" && s.PasswordFile != nil:
+			t.Errorf("%s is read again from %s", expr, s.PasswordFile)
+		case want != "" && (s.PasswordFile == nil || s.PasswordFile.String() != filepath.Join(dir, want)):
+			t.Errorf("%s: file %v", expr, s.PasswordFile)
+		}
+	}
+}

@@ -134,7 +134,7 @@ func saslCause(err error, s *SASL) string {
 	case errors.Is(err, kerr.SaslAuthenticationFailed) && s != nil && s.Mechanism == OAuthBearer:
 		return "authentication failed: the broker refuses the token"
 	case errors.Is(err, kerr.SaslAuthenticationFailed) && s != nil:
-		return "authentication failed: check " + s.who()
+		return "authentication failed: check " + s.who() + s.renewed()
 	case errors.Is(err, kerr.UnsupportedSaslMechanism) && s != nil:
 		return fmt.Sprintf("the broker does not offer SASL mechanism %s on this port", s.Mechanism)
 	case errors.Is(err, kerr.IllegalSaslState):
@@ -151,7 +151,7 @@ func closedCause(err error, o Options) string {
 	switch {
 	case !closed:
 		return ""
-	case strings.Contains(err.Error(), "TLS handshake"):
+	case strings.Contains(err.Error(), "TLS handshake"), strings.Contains(err.Error(), "client is using TLS when the broker is not"): // kgo's word for it
 		return "the broker closed the connection in the TLS handshake, most likely a plain port: remove tls, or use the TLS port"
 	case o.TLS == nil && strings.Contains(err.Error(), "api versions negotiation"): // every plain port answers that one, also before SASL
 		return "the broker closed the connection at its first bytes, most likely the port speaks TLS: add tls {}, or use the plain port"
@@ -160,7 +160,15 @@ func closedCause(err error, o Options) string {
 	case o.SASL == nil:
 		return "the broker closed the connection at once, most likely it wants SASL: add sasl"
 	}
-	return fmt.Sprintf("the broker closed the connection, most likely failed authentication: check %s", o.SASL.who())
+	return fmt.Sprintf("the broker closed the connection, most likely failed authentication: check %s", o.SASL.who()+o.SASL.renewed())
+}
+
+// renewed tells where a secret is looked for again.
+func (s *SASL) renewed() string {
+	if !s.Renewable() {
+		return ""
+	}
+	return "; its file is read again for each new connection"
 }
 
 // who names what is checked in an authentication, without its secret.

@@ -142,6 +142,21 @@ func TestSASL(t *testing.T) {
 	}
 }
 
+// hangsUp closes each connection when something comes that it does not understand.
+func hangsUp(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for c, err := l.Accept(); err == nil; c, err = l.Accept() {
+			_, _ = c.Read(make([]byte, 1<<16)) // all of it: what is left unread would make a reset of the end
+			_ = c.Close()
+		}
+	}()
+	return l.Addr().String()
+}
+
 func TestUsualMistakes(t *testing.T) {
 	ca, other := newAuthority(t), newAuthority(t)
 	caFile := write(t, filepath.Join(t.TempDir(), "ca.pem"), ca.pem)
@@ -170,6 +185,7 @@ func TestUsualMistakes(t *testing.T) {
 		{"wrong mechanism", Options{Brokers: sasl, SASL: &SASL{Mechanism: OAuthBearer, TokenURL: "http://127.0.0.1:1/", ClientID: "x", ClientSecret: planted}}, "does not offer SASL mechanism OAUTHBEARER"},
 		{"no sasl", Options{Brokers: sasl}, "wants SASL"},
 		{"tls to a plain port", Options{Brokers: plain, TLS: &TLS{}}, "plain port"},
+		{"tls to a plain port that hangs up", Options{Brokers: []string{hangsUp(t)}, TLS: &TLS{}}, "plain port"}, // as Kafka's do
 		{"plain to a tls port", Options{Brokers: secure}, "port speaks TLS"},
 		{"sasl without tls to a tls port", Options{Brokers: secure, SASL: user}, "port speaks TLS"},
 		{"unknown CA", Options{Brokers: secure, TLS: &TLS{CAFile: otherFile}}, "unknown CA"},
@@ -191,7 +207,7 @@ func TestUsualMistakes(t *testing.T) {
 			if strings.Contains(log+fmt.Sprint(err), planted) {
 				t.Errorf("secret in %v\n%s", err, log)
 			}
-			if d := time.Since(start); d > 15*time.Second {
+			if d := time.Since(start); d > time.Minute {
 				t.Errorf("took %s", d)
 			}
 		})

@@ -57,7 +57,7 @@ func Client(o Options, log hclog.Logger, extra ...kgo.Opt) (*kgo.Client, error) 
 	}
 	opts = append(opts, kgo.Dialer(d.dial))
 	if o.SASL != nil {
-		opts = append(opts, kgo.SASL(mechanism(*o.SASL)))
+		opts = append(opts, kgo.SASL(mechanism(*o.SASL, log)))
 	}
 	cl, err := kgo.NewClient(append(opts, extra...)...)
 	if err != nil {

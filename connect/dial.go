@@ -96,8 +96,10 @@ func (d *dialer) config() (*tls.Config, error) {
 		return d.last, nil
 	}
 	if len(cfg.Certificates) > 0 {
-		if left := time.Until(cfg.Certificates[0].Leaf.NotAfter); left < expiryWarning {
-			d.log.Warn("tls: the client certificate ends soon or has ended", "cert_file", d.tls.CertFile, "not_after", cfg.Certificates[0].Leaf.NotAfter)
+		leaf := cfg.Certificates[0].Leaf
+		// A third of its life: certificates that live for an hour, and are renewed, would warn at every connection.
+		if left := time.Until(leaf.NotAfter); left < min(expiryWarning, leaf.NotAfter.Sub(leaf.NotBefore)/3) {
+			d.log.Warn("tls: the client certificate ends soon or has ended", "cert_file", d.tls.CertFile, "not_after", leaf.NotAfter)
 		}
 	}
 	d.last = cfg

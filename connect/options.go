@@ -34,6 +34,14 @@ type SASL struct {
 	TokenURL           string // OAUTHBEARER by client credentials
 	ClientID           string
 	ClientSecret       string
+	// The files that password and client secret came from, if they came from files: then these are read again for every
+	// new connection (client secret: for every token), so that a renewed one needs no restart.
+	PasswordFile, ClientSecretFile *SecretFile
+}
+
+// Renewable says whether the broker's refusal may pass by itself, because a file can bring another secret.
+func (s *SASL) Renewable() bool {
+	return s != nil && (s.PasswordFile != nil || s.ClientSecretFile != nil)
 }
 
 // DefaultClientID is used when Options.ClientID is empty.

@@ -57,7 +57,8 @@ func (s *SASL) scrub(text string) string {
 	if s == nil {
 		return text
 	}
-	for _, secret := range []string{s.Password, s.ClientSecret} {
+	secrets := append([]string{s.Password, s.ClientSecret}, s.PasswordFile.all()...)
+	for _, secret := range append(secrets, s.ClientSecretFile.all()...) {
 		if secret == "" {
 			continue
 		}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/twmb/franz-go/pkg/sasl/oauth"
 )
 
@@ -28,6 +29,7 @@ const (
 // that start at once share one request.
 type tokens struct {
 	sasl SASL
+	log  hclog.Logger
 	http *http.Client
 	now  func() time.Time
 
@@ -36,8 +38,8 @@ type tokens struct {
 	until time.Time
 }
 
-func newTokens(s SASL) *tokens {
-	t := &tokens{sasl: s, http: &http.Client{Timeout: tokenTimeout, CheckRedirect: noRedirect}, now: time.Now, turn: make(chan struct{}, 1)}
+func newTokens(s SASL, log hclog.Logger) *tokens {
+	t := &tokens{sasl: s, log: log, http: &http.Client{Timeout: tokenTimeout, CheckRedirect: noRedirect}, now: time.Now, turn: make(chan struct{}, 1)}
 	t.turn <- struct{}{}
 	return t
 }
@@ -82,7 +84,7 @@ func (t *tokens) fetch(ctx context.Context) (token string, life time.Duration, e
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	req.Header.Set("Accept", "application/json")
 	// RFC 6749, 2.3.1: both are form-encoded before they go into the basic header.
-	req.SetBasicAuth(url.QueryEscape(t.sasl.ClientID), url.QueryEscape(t.sasl.ClientSecret))
+	req.SetBasicAuth(url.QueryEscape(t.sasl.ClientID), url.QueryEscape(t.sasl.clientSecret(t.log)))
 	resp, err := t.http.Do(req)
 	if err != nil {
 		var u *url.Error

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/hashicorp/go-hclog"
 )
 
 // tokenServer speaks RFC 6749 as far as the client credentials grant goes.
@@ -34,7 +36,7 @@ func TestTokenIsKeptUntilShortlyBeforeItsEnd(t *testing.T) {
 	s, calls := tokenServer(t, func(n int64) (int, string) {
 		return 200, fmt.Sprintf(`{"access_token":"token-%d","token_type":"Bearer","expires_in":"3600"}`, n)
 	})
-	tok := newTokens(s)
+	tok := newTokens(s, hclog.NewNullLogger())
 	clock := time.Unix(1000, 0)
 	tok.now = func() time.Time { return clock }
 	get := func() string {
@@ -75,20 +77,20 @@ func TestTokenFailures(t *testing.T) {
 		"longer than":                           {200, strings.Repeat("x", maxTokenBytes+1)},
 	} {
 		s, _ := tokenServer(t, func(int64) (int, string) { return a.status, a.body })
-		_, err := newTokens(s).authenticate(context.Background())
+		_, err := newTokens(s, hclog.NewNullLogger()).authenticate(context.Background())
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), planted) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
 	s := SASL{Mechanism: OAuthBearer, TokenURL: "http://u:" + planted + "@127.0.0.1:1/token?k=" + planted, ClientID: "c", ClientSecret: "x"}
-	_, err := newTokens(s).authenticate(context.Background())
+	_, err := newTokens(s, hclog.NewNullLogger()).authenticate(context.Background())
 	if err == nil || strings.Contains(err.Error(), planted) || !strings.Contains(err.Error(), "http://127.0.0.1:1/token") {
 		t.Errorf("%v", err)
 	}
 }
 
 func TestTokenWaitGivesWayToTheContext(t *testing.T) {
-	tok := newTokens(SASL{})
+	tok := newTokens(SASL{}, hclog.NewNullLogger())
 	<-tok.turn // somebody fetches
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

@@ -165,7 +165,7 @@ func (c *canon) world() {
 	}
 	c.flag(w.hasBak)
 	c.checkpoints(w.backup)
-	c.u(w.faults, w.stops)
+	c.u(w.faults, w.stops, w.resets)
 	c.inc(w.winner)
 	for i := range w.proc {
 		c.process(&w.proc[i])
@@ -173,8 +173,8 @@ func (c *canon) world() {
 }
 
 func (c *canon) process(p *process) {
-	c.u(uint8(p.state), uint8(p.exit), p.variant)
-	c.flag(p.started, p.stopped, p.halting, p.flowing, p.pending != nil, p.late != nil, p.raced)
+	c.u(uint8(p.state), uint8(p.exit), p.variant, p.to)
+	c.flag(p.started, p.stopped, p.halting, p.flowing, p.pending != nil, p.late != nil, p.raced, p.reset)
 	c.checkpoints(p.dir)
 	if p.state != procUp {
 		return

@@ -61,6 +61,23 @@ func explorations(deep bool) []xConfig {
 	add("ledger=false, map state", func(c *xConfig) { nl(c); c.Variants[0].Stateful = true; c.NoNet = true })
 	add("AT_LEAST_ONCE", func(c *xConfig) { c.Variants = []Config{alo}; c.LossOnly, c.LoseDir = true, false })
 	add("NONE", func(c *xConfig) { c.Variants = []Config{{Semantic: None, Ledger: true}}; c.Lossy = true })
+	reset := func(c *xConfig) { c.Resets, c.To, c.NoFail, c.NoNet = 1, []uint8{0, 2}, true, true }
+	add("a reset", func(c *xConfig) { reset(c); c.NoNet = !deep })
+	add("a reset, TV1", func(c *xConfig) { reset(c); c.TV = 1 })
+	add("a reset, failures inside the process", func(c *xConfig) { reset(c); c.NoFail, c.N, c.To = false, 1, []uint8{0, 1} })
+	add("a reset, directory lost or restored", func(c *xConfig) {
+		reset(c)
+		c.LoseDir, c.Backup, c.Faults, c.N, c.To = true, true, 3, 1, []uint8{0, 1}
+		c.cap(30_000, deep)
+	})
+	add("a reset with map state", func(c *xConfig) { reset(c); c.Variants[0], c.To = stateful, []uint8{0} })
+	add("a reset beside another process", func(c *xConfig) {
+		rival(1)(c)
+		c.Resets, c.To, c.Faults, c.NoNet, c.NoFail = 1, []uint8{0, 1}, 1, true, true
+		c.cap(30_000, deep)
+	})
+	add("a reset, ledger=false", func(c *xConfig) { nl(c); strict(c); reset(c) })
+	add("a reset, AT_LEAST_ONCE", func(c *xConfig) { c.Variants = []Config{alo}; reset(c); c.LossOnly = true })
 	change := func(to ...Config) func(c *xConfig) {
 		return func(c *xConfig) {
 			c.Variants, c.LossOnly, c.NoFail, c.NoNet, c.N, c.Faults = to, true, true, true, 2, 3

@@ -30,7 +30,7 @@ func (r *result) kind() string {
 }
 
 func (x *explorer) initial() *world {
-	w := &world{faults: x.cfg.Faults, stops: x.cfg.Stops, nextPID: 1}
+	w := &world{faults: x.cfg.Faults, stops: x.cfg.Stops, resets: x.cfg.Resets, nextPID: 1}
 	w.proc[1].state = procNever
 	return w
 }
@@ -64,6 +64,9 @@ func (x *explorer) run() result {
 		var nextIdx []uint32
 		r.depth++
 		for q, w := range cur {
+			if x.cfg.Visit != nil {
+				x.cfg.Visit(x, w)
+			}
 			if x.good(w) {
 				g.good = append(g.good, idx[q])
 			}
@@ -161,6 +164,10 @@ func (x *explorer) check(w *world) string {
 	var seen []uint8
 	for _, e := range w.visible() {
 		seen = append(seen, e.rec)
+		if e.rec&resetMark != 0 {
+			want, twice = e.rec&^resetMark, map[uint8]bool{}
+			continue
+		}
 		for want < x.cfg.N && x.cfg.filtered(want) {
 			want++
 		}
@@ -209,7 +216,7 @@ func (x *explorer) good(w *world) bool {
 		case procUp:
 			m := p.m
 			if m.state != StateRunning || m.open.phase != PhaseFlowing || m.commit != nil || len(p.acts) > 0 || p.pending != nil || p.stopped ||
-				p.pos != x.cfg.N || offsetOf(m.open.start) != int64(x.cfg.N) {
+				p.reset || p.pos != x.cfg.N || offsetOf(m.open.start) != int64(x.cfg.N) {
 				return false
 			}
 			running++
@@ -231,10 +238,15 @@ func (x *explorer) good(w *world) bool {
 
 func (x *explorer) complete(w *world) bool {
 	have := map[uint8]bool{}
+	from := uint8(0)
 	for _, e := range w.visible() {
+		if e.rec&resetMark != 0 {
+			from = e.rec &^ resetMark
+			clear(have)
+		}
 		have[e.rec] = true
 	}
-	for n := uint8(0); n < x.cfg.N; n++ {
+	for n := from; n < x.cfg.N; n++ {
 		if !have[n] && !x.cfg.filtered(n) {
 			return false
 		}

@@ -19,6 +19,7 @@ type Config struct {
 	OnTimeoutFail     bool
 	Adopt             bool
 	AdoptEpoch        Epoch // 0: the newest whose outcome is known
+	Reset             bool  // the epochs of this run are an operator's: one without output that sets positions
 	TolerableFailures int
 	RestartAttempts   int // recoveries in a row without a decided epoch before giving up; 0: for ever
 }
@@ -730,7 +731,8 @@ func (m *Machine) onAligned(e Aligned) {
 func (m *Machine) onFlushed(e Flushed) {
 	m.open.sent = e.Sent
 	// Idle only if nothing was sent: a produce that is on its way would be committed by a transaction whose positions exclude it.
-	if !e.Sent && m.open.positions.Equal(m.open.start) {
+	// A reset is stored also where it moves nothing: it may drop the map state.
+	if !e.Sent && !m.cfg.Reset && m.open.positions.Equal(m.open.start) {
 		m.idle()
 		return
 	}
@@ -739,7 +741,11 @@ func (m *Machine) onFlushed(e Flushed) {
 		return
 	}
 	m.open.phase = PhaseAppending
-	m.do(Append{Tx: m.open.tx, Record: m.ledgerRecord(LedgerEpoch, m.open.epoch, m.open.tx, m.open.positions)})
+	kind := LedgerEpoch
+	if m.cfg.Reset {
+		kind = LedgerReset
+	}
+	m.do(Append{Tx: m.open.tx, Record: m.ledgerRecord(kind, m.open.epoch, m.open.tx, m.open.positions)})
 }
 
 // idle keeps the epoch's number, transaction and id.

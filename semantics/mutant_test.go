@@ -52,6 +52,8 @@ func TestMutants(t *testing.T) {
 			xConfig{N: 1, TV: 2, Variants: []Config{eo}, Rival: 1}},
 		{"I12 a checkpoint counts by its number, map state", "state", mutant{byNumber: true},
 			xConfig{N: 2, Faults: 3, TV: 2, Variants: []Config{stateful}, Backup: true, NoNet: true, NoFail: true, Allow3: true}},
+		{"a reset keeps the map state", "state", mutant{stateKept: true},
+			xConfig{N: 1, TV: 2, Variants: []Config{stateful}, Resets: 1, To: []uint8{0}, Faults: 1, NoNet: true, NoFail: true}},
 	} {
 		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
 			if raceEnabled && (c.cfg.Rival != 0 || c.cfg.Backup) {

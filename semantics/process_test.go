@@ -24,6 +24,7 @@ type mutant struct {
 	keepAll       bool // I10: nothing is ever released
 	fenceDown     bool // I11: ids are fenced in descending order
 	byNumber      bool // I12: a checkpoint counts if the ledger has its number
+	stateKept     bool // a reset takes the map state with it
 }
 
 // xConfig is one configuration of the explorer.
@@ -51,6 +52,9 @@ type xConfig struct {
 	Lossy    bool // records may be lost, too (NONE)
 	NoLive   bool
 	Max      int
+	Resets   uint8                       // how often an operator may set the positions of a stopped bridge
+	To       []uint8                     // where he may set them
+	Visit    func(x *explorer, w *world) // sees every state once
 }
 
 func (c *xConfig) filtered(n uint8) bool { return c.Filter&(1<<n) != 0 }
@@ -73,6 +77,25 @@ func (x *explorer) start(w *world, i int, variant uint8) {
 	cfg.Bridge, cfg.Incarnation, cfg.IDs = "b", string(rune(1000+int(w.nextInc))), worldIDs
 	*p = process{state: procUp, inc: w.nextInc, started: true, m: New(cfg), dir: p.dir, variant: variant}
 	x.step(w, i, Started{p.dir})
+}
+
+// reset begins an incarnation that sets positions and exits.
+func (x *explorer) reset(w *world, i int, to uint8) {
+	p := &w.proc[i]
+	w.nextInc++
+	cfg := x.cfg.Variants[p.variant]
+	cfg.Bridge, cfg.Incarnation, cfg.IDs = "b", string(rune(1000+int(w.nextInc))), worldIDs
+	cfg.Reset, cfg.Stateful = true, false // the state is dropped with the positions that it belongs to
+	*p = process{state: procUp, inc: w.nextInc, started: true, m: New(cfg), dir: p.dir, variant: p.variant, reset: true, to: to}
+	x.step(w, i, Started{p.dir})
+}
+
+// resetMark is what the sink's log shows of a reset, for the check alone: from here on a reader sees the records from that position.
+const resetMark = 0x80
+
+// marked notes a reset that is committed: with a ledger by its transaction, otherwise by its checkpoint.
+func (w *world) marked(slot int8, p Positions) {
+	w.addSink(written{slot: slot, rec: resetMark | uint8(offsetOf(p))})
 }
 
 // crash forgets everything but the directory.
@@ -136,7 +159,7 @@ func (x *explorer) take(w *world, i int, a Action) {
 	switch a := a.(type) {
 	case Announce, Publish, ExtendBarrier:
 	case Start:
-		p.flowing, p.pos = true, uint8(offsetOf(a.Positions))
+		p.flowing, p.pos = !p.reset, uint8(offsetOf(a.Positions))
 		x.checkStart(w, p, a)
 	case Flow:
 		p.flowing = true
@@ -164,7 +187,10 @@ func (x *explorer) take(w *world, i int, a Action) {
 func (x *explorer) exit(w *world, i int, a Exit) {
 	p := &w.proc[i]
 	switch {
-	case a.Code == ExitDone && p.stopped:
+	case p.reset && a.Code == ExitLost: // the daemon may be started again
+		crash(p)
+		return
+	case a.Code == ExitDone && (p.stopped || p.reset):
 		crash(p) // a stopped process may be started again
 		return
 	case a.Code == ExitRefused && x.cfg.Allow3:
@@ -180,7 +206,10 @@ func (x *explorer) exit(w *world, i int, a Exit) {
 
 // checkStart: what is before the positions is in the sink, and the map state is that of the positions.
 func (x *explorer) checkStart(w *world, p *process, a Start) {
-	if !x.cfg.Lossy {
+	if end := w.ledgerEnd(); x.cfg.Resets > 0 && x.cfg.ledger() && end.Found && offsetOf(end.Record.Positions) != int64(p.pos) {
+		w.violation("mix", "started from %d, the ledger stands at %d", p.pos, offsetOf(end.Record.Positions))
+	}
+	if !x.cfg.Lossy && x.cfg.Resets == 0 {
 		for n := uint8(0); n < p.pos; n++ {
 			there := x.cfg.filtered(n) || slices.ContainsFunc(w.sink, func(e written) bool {
 				return e.rec == n && (e.slot < 0 || w.co[e.slot].state == coPrepareCommit)

@@ -208,7 +208,7 @@ func (s *script) newMachine(f []string) string {
 		s.cfg = Config{Bridge: "b", Incarnation: "A", Semantic: ExactlyOnce, IDs: [2]string{"i0", "i1"}, Ledger: true}
 	} else {
 		s.cfg.Incarnation = string(s.cfg.Incarnation[0] + 1)
-		s.cfg.Adopt, s.cfg.AdoptEpoch = false, 0
+		s.cfg.Adopt, s.cfg.AdoptEpoch, s.cfg.Reset = false, 0, false
 	}
 	for _, kv := range f[1:] {
 		k, v, _ := strings.Cut(kv, "=")
@@ -221,6 +221,8 @@ func (s *script) newMachine(f []string) string {
 			s.cfg.Semantic = sem
 		case "ledger":
 			s.cfg.Ledger = v == "true"
+		case "reset":
+			s.cfg.Reset = v == "true"
 		case "stateful":
 			s.cfg.Stateful = v == "true"
 		case "on_timeout":

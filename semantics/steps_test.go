@@ -93,6 +93,14 @@ func (x *explorer) process(w *world, i int, emit emitter) {
 		for v := p.variant; int(v) < len(x.cfg.Variants) && v <= p.variant+1; v++ {
 			x.local(w, i, false, fmt.Sprintf("starts (%s)", x.cfg.Variants[v].Semantic), func(n *world, _ *process) { x.start(n, i, v) }, emit)
 		}
+		for _, to := range x.cfg.To {
+			if w.resets > 0 {
+				x.local(w, i, false, fmt.Sprintf("the operator sets the position to %d", to), func(n *world, _ *process) {
+					n.resets--
+					x.reset(n, i, to)
+				}, emit)
+			}
+		}
 		if fault && x.cfg.LoseDir && len(p.dir) > 0 {
 			x.local(w, i, true, "directory lost", func(_ *world, p *process) { p.dir = nil }, emit)
 		}
@@ -133,6 +141,9 @@ func (x *explorer) events(w *world, i int, emit emitter) {
 	if m.state == StateRunning && m.open.phase == PhaseFlowing && m.commit == nil && p.flowing &&
 		(x.cfg.Idle || p.pending != nil || int64(p.pos) != offsetOf(m.open.start)) {
 		x.local(w, i, false, "barrier is due", func(n *world, _ *process) { x.step(n, i, BarrierDue{}) }, emit)
+	}
+	if p.reset && m.state == StateRunning && m.open.phase == PhaseFlowing && m.commit == nil && !m.draining {
+		x.local(w, i, false, "asks for the reset", func(n *world, _ *process) { x.step(n, i, Drained{}) }, emit)
 	}
 	if end := w.ledgerEnd(); !x.mutant.noLook && m.watchesLedger() && m.state == StateRunning && end.Found && end.Record.Incarnation != m.cfg.Incarnation {
 		x.local(w, i, false, "looks at the ledger's end", func(n *world, p *process) {
@@ -330,6 +341,13 @@ func (x *explorer) answerHere(w *world, i int, a Action) (Event, bool) {
 			pos--
 		}
 		e := Aligned{Epoch: a.Epoch, Positions: at(int64(pos))}
+		if p.reset {
+			e.Positions = at(int64(p.to))
+			if x.mutant.stateKept {
+				e.State = stateAt(p.pos)
+			}
+			return e, true
+		}
 		if x.cfg.Variants[p.variant].Stateful {
 			e.State = stateAt(pos)
 		}
@@ -377,6 +395,9 @@ func (x *explorer) effect(n *world, p *process, i int, a Action) {
 			return
 		}
 		p.dir = saveCheckpoint(p.dir, a.Checkpoint)
+		if p.reset && a.Checkpoint.Status == Decided && p.m.state == StateRunning {
+			n.marked(-1, a.Checkpoint.Positions)
+		}
 		if x.mutant.dropDecided {
 			p.dir = retain(p.dir, a.Checkpoint.Epoch)
 		}

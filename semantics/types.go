@@ -219,8 +219,8 @@ type Checkpoint struct {
 // LedgerKind tells what a ledger record stands for.
 type LedgerKind string
 
-// Epoch: the transaction holds that epoch's output. Claim: no output, an incarnation announces itself. Reset: positions
-// set by an operator.
+// Epoch: the transaction holds that epoch's output. Claim: no output, an incarnation announces itself. Reset: an epoch
+// without output whose positions were set by an operator.
 const (
 	LedgerEpoch LedgerKind = "epoch"
 	LedgerClaim LedgerKind = "claim"

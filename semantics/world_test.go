@@ -126,6 +126,8 @@ type process struct {
 	end     LedgerEnd
 	variant uint8 // which configuration runs
 	raced   bool  // another incarnation has committed since the ledger read
+	reset   bool  // an operator's: it sets the position to to and exits
+	to      uint8
 }
 
 type world struct {
@@ -142,6 +144,7 @@ type world struct {
 	nextInc uint8
 	winner  string // incarnation whose claim was committed last
 	stops   uint8
+	resets  uint8
 	bad     string
 }
 
@@ -251,6 +254,11 @@ func (w *world) endTxn(c *coord, r request, x *explorer) answer {
 		if commit {
 			c.state = coPrepareCommit
 			w.onCommit(r, x)
+			for _, e := range w.ledger {
+				if e.slot == r.slot && e.record.Kind == LedgerReset {
+					w.marked(r.slot, e.record.Positions)
+				}
+			}
 		}
 		if v5 {
 			c.bump(true)
@@ -334,7 +342,7 @@ func (w *world) onCommit(r request, x *explorer) {
 		return
 	}
 	w.checkWinner(rec.record)
-	if rec.record.Kind != LedgerEpoch {
+	if rec.record.Kind == LedgerClaim {
 		return
 	}
 	if !rec.record.Transaction.Same(r.tx) {
@@ -356,7 +364,7 @@ func (w *world) onCommit(r request, x *explorer) {
 		}
 	}
 	var want []uint8
-	for n := uint8(offsetOf(before.Positions)); n < uint8(offsetOf(rec.record.Positions)); n++ {
+	for n := uint8(offsetOf(before.Positions)); rec.record.Kind == LedgerEpoch && n < uint8(offsetOf(rec.record.Positions)); n++ {
 		if !x.cfg.filtered(n) {
 			want = append(want, n)
 		}

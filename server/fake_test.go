@@ -28,12 +28,12 @@ func busy() bridge.Status {
 			Name: "east", RecordsIn: 30, BytesIn: 4000, InFlight: 17,
 			Gaps: []bridge.Gap{{Source: "east", Topic: "orders", Partition: 1, From: 3, To: 9}}, GapCount: 1,
 			Partitions: []bridge.PartitionStatus{
-				{Topic: "orders", Partition: 0, Position: 10, LastStable: 10, Lag: 0, RecordsIn: 10},
-				{Topic: "orders", Partition: 1, Position: 15, LastStable: 20, Lag: 5, RecordsIn: 20},
+				{Topic: "orders", Partition: 0, Position: 10, LastStable: 10, HighWatermark: 10, Lag: 0, RecordsIn: 10},
+				{Topic: "orders", Partition: 1, Position: 15, LastStable: 20, HighWatermark: 23, Lag: 5, RecordsIn: 20},
 				{Topic: "orders", Partition: 2, Position: -1, LastStable: -1, Lag: -1},
 			},
 		}},
-		Maps: bridge.MapStats{RecordsIn: 30, RecordsDropped: 2, DroppedBy: map[string]int64{"filter": 2}, RecordsOut: 28, BytesOut: 3500, Untouched: 4, Reencoded: map[string]int64{"map": 6}},
+		Maps: bridge.MapStats{RecordsIn: 30, RecordsDropped: 2, DroppedBy: map[string]int64{"filter": 2}, MapErrors: map[string]map[bridge.Policy]int64{"jq": {bridge.Skip: 3, bridge.DeadLetter: 4}}, DeadLetters: 6, Rejected: 2, RecordsOut: 28, BytesOut: 3500, Untouched: 4, Reencoded: map[string]int64{"map": 6}},
 	}
 }
 

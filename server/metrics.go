@@ -65,7 +65,10 @@ var families = sync.OnceValue(func() *familySet {
 		bytesIn:     counter("bridge_bytes_in_total", "Bytes of source batches as fetched.", "source"),
 		bytesOut:    counter("bridge_bytes_out_total", "Bytes of batches written to the sink, after compression."),
 		dropped:     counter("bridge_records_dropped_total", "Records for which a map emitted nothing.", "map"),
+		mapErrors:   counter("bridge_map_errors_total", "Records for which a map failed, those of aborted epochs included.", "map", "policy"),
+		deadLetters: counter("bridge_dead_letters_total", "Records that went to the dead letter topic, those of aborted epochs included."),
 		lag:         gauge("bridge_source_lag_records", "Offsets between the position and the last stable offset.", "source", "topic", "partition"),
+		heldBack:    gauge("bridge_source_held_back_records", "Offsets between the last stable offset and the high watermark: what open transactions of the source hold back.", "source", "topic", "partition"),
 		gaps:        counter("bridge_source_gaps_total", "Ranges of the source that were gone before they were read.", "source", "topic", "partition"),
 		checkpoints: counter("bridge_checkpoints_total", "Checkpoints by result.", "result"),
 		epoch:       gauge("bridge_epoch", "The open epoch."),
@@ -83,7 +86,7 @@ var families = sync.OnceValue(func() *familySet {
 })
 
 type familySet struct {
-	recordsIn, recordsOut, bytesIn, bytesOut, dropped, lag, gaps, checkpoints, epoch, decided, lastDecided, openFor, timeout,
+	recordsIn, recordsOut, bytesIn, bytesOut, dropped, mapErrors, deadLetters, lag, heldBack, gaps, checkpoints, epoch, decided, lastDecided, openFor, timeout,
 	recoveries, replayed, restarts, ready, batches, inFlight metric
 }
 
@@ -113,6 +116,12 @@ func collect(s bridge.Status, out chan<- prometheus.Metric) {
 	for kind, n := range s.Maps.DroppedBy {
 		send(f.dropped, float64(n), kind)
 	}
+	for kind, by := range s.Maps.MapErrors {
+		for policy, n := range by {
+			send(f.mapErrors, float64(n), kind, string(policy))
+		}
+	}
+	send(f.deadLetters, float64(s.Maps.DeadLetters))
 	for _, result := range []string{"decided", "failed"} {
 		send(f.checkpoints, float64(s.Checkpoints[result]), result)
 	}
@@ -147,6 +156,7 @@ func collectSource(f *familySet, src bridge.SourceStatus, send func(metric, floa
 		send(f.recordsIn, float64(p.RecordsIn), src.Name, p.Topic, number)
 		if p.Lag >= 0 {
 			send(f.lag, float64(p.Lag), src.Name, p.Topic, number)
+			send(f.heldBack, float64(max(0, p.HighWatermark-p.LastStable)), src.Name, p.Topic, number)
 		}
 	}
 	type key struct {

@@ -77,9 +77,12 @@ func TestMetrics(t *testing.T) {
 		{"bridge_records_in_total", counter, []string{"bridge=orders,partition=0,source=east,topic=orders:10", "bridge=orders,partition=1,source=east,topic=orders:20", "bridge=orders,partition=2,source=east,topic=orders:0"}},
 		{"bridge_records_out_total", counter, []string{"bridge=orders,partition=0,topic=copy:8", "bridge=orders,partition=2,topic=copy:20"}},
 		{"bridge_records_dropped_total", counter, []string{"bridge=orders,map=filter:2"}},
+		{"bridge_map_errors_total", counter, []string{"bridge=orders,map=jq,policy=dead_letter:4", "bridge=orders,map=jq,policy=skip:3"}},
+		{"bridge_dead_letters_total", counter, []string{"bridge=orders:6"}},
 		{"bridge_bytes_in_total", counter, []string{"bridge=orders,source=east:4000"}},
 		{"bridge_bytes_out_total", counter, []string{"bridge=orders:3500"}},
 		{"bridge_source_lag_records", gauge, []string{"bridge=orders,partition=0,source=east,topic=orders:0", "bridge=orders,partition=1,source=east,topic=orders:5"}}, // not known: absent
+		{"bridge_source_held_back_records", gauge, []string{"bridge=orders,partition=0,source=east,topic=orders:0", "bridge=orders,partition=1,source=east,topic=orders:3"}},
 		{"bridge_checkpoints_total", counter, []string{"bridge=orders,result=decided:7", "bridge=orders,result=failed:1"}},
 		{"bridge_checkpoint_phase_seconds", histogram, []string{"bridge=orders,phase=align:2", "bridge=orders,phase=commit:2", "bridge=orders,phase=flush:2", "bridge=orders,phase=persist:2"}},
 		{"bridge_epoch", gauge, []string{"bridge=orders:8"}},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"kafkabridge/bridge"
@@ -87,8 +88,9 @@ func (s *Server) Close() error {
 // Handler serves all paths of the contract.
 func (s *Server) Handler() http.Handler {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(s.metrics)
+	registry.MustRegister(s.metrics, collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector())
 	mux := http.NewServeMux()
+	page(mux)
 	mux.HandleFunc("GET /healthz", s.healthz)
 	mux.HandleFunc("GET /readyz", s.readyz)
 	mux.HandleFunc("GET /status", s.status)

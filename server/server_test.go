@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"reflect"
 	"strings"
 	"sync"
@@ -162,4 +163,27 @@ func TestConcurrentScrapes(t *testing.T) {
 
 func decided(seconds float64) bridge.Observation {
 	return bridge.Observation{Checkpoint: &bridge.CheckpointStatus{Result: "decided", Align: seconds, Flush: seconds, Persist: seconds, Commit: seconds}}
+}
+
+// TestPage: nothing of the page comes from elsewhere, and nothing that a status holds is taken for markup.
+func TestPage(t *testing.T) {
+	s := New("v", nil, NewMetrics(), hclog.NewNullLogger())
+	for path, kind := range map[string]string{"/": "text/html", "/page.js": "javascript", "/page.css": "text/css"} {
+		r := httptest.NewRecorder()
+		s.Handler().ServeHTTP(r, httptest.NewRequest(http.MethodGet, path, nil))
+		body := r.Body.String()
+		if r.Code != http.StatusOK || !strings.Contains(r.Header().Get("Content-Type"), kind) || !strings.HasPrefix(r.Header().Get("Content-Security-Policy"), "default-src 'none'; script-src 'self'") {
+			t.Errorf("%s: %d, %v", path, r.Code, r.Header())
+		}
+		for _, bad := range []string{"innerHTML", "insertAdjacentHTML", "document.write", "eval(", "<script>", "style=", "onclick", "src=\"http", "href=\"http"} {
+			if strings.Contains(body, bad) {
+				t.Errorf("%s has %s", path, bad)
+			}
+		}
+	}
+	r := httptest.NewRecorder()
+	s.Handler().ServeHTTP(r, httptest.NewRequest(http.MethodGet, "/page/index.html", nil))
+	if r.Code != http.StatusNotFound {
+		t.Errorf("other paths: %d", r.Code)
+	}
 }

@@ -113,18 +113,3 @@ func strict(t testing.TB, b []byte) {
 		t.Errorf("%x decodes to %+v, which is %x (%v)", b, c, again, err)
 	}
 }
-
-func FuzzDecode(f *testing.F) {
-	file := golden(f, "checkpoint-v1.hex")
-	f.Add(file[:len(file)-crcBytes])
-	b, err := encode(full(300, semantics.Proposed))
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(b[:len(b)-crcBytes])
-	f.Fuzz(func(t *testing.T, body []byte) {
-		strict(t, seal(bytes.Clone(body))) // sealed, or the fuzzer would never get past the checksum
-		strict(t, body)
-		_, _, _ = decodeMeta(seal(bytes.Clone(body)))
-	})
-}

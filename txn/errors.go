@@ -88,6 +88,10 @@ func waiting(err error) (meaning, bool) {
 		m.reason = "the new leader does not know its high watermark yet"
 	case kerr.ReassignmentInProgress:
 		m.reason = "partitions are being moved"
+	case kerr.InvalidReplicationFactor:
+		// Topics are created with the cluster's own default: brokers that start, stop or are fenced for a moment are not
+		// counted. As a refusal it ended the first start of a bridge beside a broker's restart.
+		m.reason = "fewer brokers are in service than the cluster's default.replication.factor; it goes on when they are back, or lower that setting"
 	default:
 		return meaning{}, false
 	}
@@ -149,7 +153,7 @@ func permission(err error) (meaning, bool) {
 		m.reason = "the topic name is not allowed"
 	case kerr.UnsupportedVersion:
 		m.reason = "the broker is too old for this request"
-	case kerr.InvalidRequiredAcks, kerr.InvalidReplicationFactor, kerr.InvalidPartitions, kerr.InvalidConfig, kerr.InvalidReplicaAssignment:
+	case kerr.InvalidRequiredAcks, kerr.InvalidPartitions, kerr.InvalidConfig, kerr.InvalidReplicaAssignment:
 		m.reason = "the cluster refuses these settings"
 	default:
 		return meaning{}, false

@@ -15,11 +15,11 @@ import (
 // number so that a wrong name in errors.go is noticed.
 func TestEveryKafkaErrorIsClassified(t *testing.T) {
 	again := []int16{
-		3, 5, 6, 7, 8, 9, 13, 14, 15, 16, 19, 20, 41, 51, 52, 55, 56, 60, 72, 74, 75, 78, 89, 100, 103,
+		3, 5, 6, 7, 8, 9, 13, 14, 15, 16, 19, 20, 38, 41, 51, 52, 55, 56, 60, 72, 74, 75, 78, 89, 100, 103,
 	}
 	unknownAgain := []int16{6, 7, 20, 52, 56} // may have happened, and the identical request may be repeated
 	fenced := []int16{47, 48, 49, 90}
-	usage := []int16{17, 21, 29, 30, 31, 33, 34, 35, 37, 38, 39, 40, 50, 53, 54, 58}
+	usage := []int16{17, 21, 29, 30, 31, 33, 34, 35, 37, 39, 40, 50, 53, 54, 58}
 	refuse := []int16{10, 18, 32, 43, 44, 76, 87}
 	known := 0
 	for code := int16(-1); code < 400; code++ {

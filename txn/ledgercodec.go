@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"unicode/utf8"
 
 	"kafkabridge/semantics"
 )
@@ -47,6 +48,9 @@ type ledgerTopicOffset struct {
 
 // encodeLedger is the value of rec. The same record always gives the same bytes.
 func encodeLedger(rec semantics.LedgerRecord) ([]byte, error) {
+	if err := textOnly(rec); err != nil {
+		return nil, err
+	}
 	v := ledgerValue{
 		Format: ledgerFormat, Bridge: rec.Bridge, Kind: rec.Kind, Incarnation: rec.Incarnation,
 		TransactionalIDs: append([]string{}, rec.TransactionalIDs...), Epoch: rec.Epoch,
@@ -76,6 +80,20 @@ func encodeLedger(rec semantics.LedgerRecord) ([]byte, error) {
 		v.Positions[key.Source][key.Topic] = to
 	}
 	return marshalLedger(v)
+}
+
+// textOnly refuses what JSON would silently replace: the record would be read back as another one, and refused.
+func textOnly(rec semantics.LedgerRecord) error {
+	names := append([]string{rec.Bridge, rec.Incarnation, rec.Transaction.ID}, rec.TransactionalIDs...)
+	for key := range rec.Positions {
+		names = append(names, key.Source, key.Topic)
+	}
+	for _, name := range names {
+		if !utf8.ValidString(name) {
+			return semantics.Misconfigured("encode the ledger record", "the name %q is not UTF-8", name)
+		}
+	}
+	return nil
 }
 
 func marshalLedger(v ledgerValue) ([]byte, error) {

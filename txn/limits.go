@@ -83,7 +83,7 @@ func (l *limits) capabilities(ctx context.Context, op string) (capabilities, err
 	var caps capabilities
 	err := repeat(ctx, l.log, op, func(ctx context.Context) error {
 		brokers, err := l.adm.ListBrokers(ctx)
-		if errors.Is(err, kerr.SaslAuthenticationFailed) || errors.Is(err, kerr.UnsupportedSaslMechanism) {
+		if errors.Is(err, kerr.SaslAuthenticationFailed) && !l.opts.RenewedCredentials || errors.Is(err, kerr.UnsupportedSaslMechanism) {
 			return semantics.Misconfigured(op, "the sink's brokers refuse the credentials of the sasl block: %w", err)
 		}
 		if err != nil {

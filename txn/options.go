@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"time"
+	"unicode/utf8"
 
 	"kafkabridge/semantics"
 )
@@ -27,8 +28,10 @@ type Options struct {
 	Ledger             bool
 	LedgerTopic        string        // default "<bridge>.ledger"
 	CreateTopics       bool          // missing sink topics are created
+	DeadLetterTopic    string        // created with settings that let it take and keep everything; "": there is none
 	MaxInFlight        int64         // bytes of batches queued or sent and not acknowledged; default 32 MiB; a single larger batch still passes alone
 	RequestTimeout     time.Duration // of one produce request at the broker; default 30s
+	RenewedCredentials bool          // the sasl block's secret may be replaced while the process runs, so a refusal of it passes
 	DeliveryTimeout    time.Duration // how long a batch is resent (lost connections, moved leaders) before the epoch fails; default 2m
 }
 
@@ -55,6 +58,7 @@ func (o *Options) Validate() error {
 		bad(len(o.TransactionalIDs) != 2, "transactional_id: want 2 transactional ids, have %d", len(o.TransactionalIDs))
 		for i, id := range o.TransactionalIDs {
 			bad(id == "", "transactional_id: id %d is empty", i)
+			bad(!utf8.ValidString(id), "transactional_id: %q is not UTF-8, as which Kafka sends and the ledger stores it", id)
 			bad(i > 0 && id == o.TransactionalIDs[0], "transactional_id: %q twice", id)
 		}
 		bad(o.Incarnation == "", "incarnation is empty")

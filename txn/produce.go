@@ -171,7 +171,7 @@ func (r *run) refusal(part *partition, a *kmsg.ProduceResponseTopicPartition) *s
 	if err.Fenced && !r.id.transactional {
 		err.Fenced = false // without a transactional id nobody can have taken over
 	}
-	return err
+	return withRefusal(err, out, a)
 }
 
 // resource names what an authorization answer is about.

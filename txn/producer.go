@@ -112,7 +112,7 @@ func (p *Producer) initIdempotent(ctx context.Context) (id int64, epoch int16, e
 			return again(err)
 		}
 		if resp.ErrorCode != 0 {
-			err := codeError(op, resp.ErrorCode, resource{"cluster", "kafka-cluster", "IDEMPOTENT_WRITE"}, "")
+			err := codeError(op, resp.ErrorCode, resource{"cluster", "kafka-cluster", "IDEMPOTENT_WRITE"}, "WRITE on a topic of the sink suffices, too, since Kafka 2.8")
 			if meaningOf(resp.ErrorCode).class == semantics.Fatal {
 				return err
 			}

@@ -37,7 +37,7 @@ func New(opts Options, cl *kgo.Client, log hclog.Logger) (*Sink, error) {
 	adm := kadm.NewClient(cl)
 	lim := &limits{cl: cl, adm: adm, opts: opts, log: log}
 	leaders := newLeaders(cl, log)
-	topics := newTopics(cl, adm, opts.CreateTopics, log)
+	topics := newTopics(cl, adm, opts, log)
 	coordinator := newCoordinator(opts, cl, adm, lim, log)
 	producer := newProducer(opts, cl, leaders, coordinator, topics, log)
 	ledger := newLedger(opts, cl, adm, leaders, producer, log)

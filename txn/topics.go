@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -31,6 +32,7 @@ type Topics struct {
 	cl     *kgo.Client
 	adm    *kadm.Client
 	create bool
+	dead   string // the dead letter topic; "": there is none
 	log    hclog.Logger
 
 	mu    sync.RWMutex
@@ -38,8 +40,9 @@ type Topics struct {
 	turn  chan struct{} // one token: one look at the cluster at a time
 }
 
-func newTopics(cl *kgo.Client, adm *kadm.Client, create bool, log hclog.Logger) *Topics {
-	return &Topics{cl: cl, adm: adm, create: create, log: log.Named("topics"), known: map[string]batch.SinkTopic{}, turn: make(chan struct{}, 1)}
+func newTopics(cl *kgo.Client, adm *kadm.Client, opts Options, log hclog.Logger) *Topics {
+	return &Topics{cl: cl, adm: adm, create: opts.CreateTopics, dead: opts.DeadLetterTopic, log: log.Named("topics"),
+		known: map[string]batch.SinkTopic{}, turn: make(chan struct{}, 1)}
 }
 
 // Refresh forgets what was learned, so that the next Ensure asks the cluster again.
@@ -130,7 +133,16 @@ func (t *Topics) createTopic(ctx context.Context, op, topic string, partitions i
 	if !t.create {
 		return semantics.Misconfigured(op, "%w: topic %q is not there and create_topics is false: create it with %d partitions", errMissing, topic, max(partitions, 1))
 	}
-	resp, err := t.adm.CreateTopic(ctx, max(partitions, 1), -1, nil, topic)
+	var settings map[string]*string
+	if topic == t.dead {
+		settings = deadLetterSettings()
+	}
+	resp, err := t.adm.CreateTopic(ctx, max(partitions, 1), -1, settings, topic)
+	if errors.Is(err, kerr.InvalidConfig) && settings != nil { // before 3.6; their default takes any timestamp
+		delete(settings, "message.timestamp.before.max.ms")
+		delete(settings, "message.timestamp.after.max.ms")
+		resp, err = t.adm.CreateTopic(ctx, max(partitions, 1), -1, settings, topic)
+	}
 	switch {
 	case err == nil:
 		t.log.Info("created sink topic", "topic", topic, "partitions", max(partitions, 1))
@@ -139,6 +151,20 @@ func (t *Topics) createTopic(ctx context.Context, op, topic string, partitions i
 		return again(err)
 	}
 	return t.adminError(op, err, resp.ErrMessage, resource{"topic", topic, "CREATE"})
+}
+
+// deadLetterSettings make a topic that takes whatever a source holds and keeps it: a record that is refused for its size, its
+// timestamp or its missing key must not be refused again, nor be deleted at once because its timestamp is old.
+func deadLetterSettings() map[string]*string {
+	return map[string]*string{
+		"cleanup.policy":                  kadm.StringPtr("delete"),
+		"retention.ms":                    kadm.StringPtr("-1"),
+		"retention.bytes":                 kadm.StringPtr("-1"),
+		"max.message.bytes":               kadm.StringPtr("104857600"), // what a broker takes as one request by default
+		"message.timestamp.type":          kadm.StringPtr("CreateTime"),
+		"message.timestamp.before.max.ms": kadm.StringPtr("9223372036854775807"),
+		"message.timestamp.after.max.ms":  kadm.StringPtr("9223372036854775807"),
+	}
 }
 
 func (t *Topics) addPartitions(ctx context.Context, op, topic string, have, want int32) error {
@@ -191,7 +217,19 @@ func (t *Topics) settings(ctx context.Context, topic string, partitions int32) (
 		st.Compression = c
 	}
 	st.LogAppendTime = values["message.timestamp.type"] == "LogAppendTime"
+	st.Compacted = strings.Contains(values["cleanup.policy"], "compact")
+	st.MaxAge = timestampLimit(values["message.timestamp.before.max.ms"])
+	st.MaxAhead = timestampLimit(values["message.timestamp.after.max.ms"])
 	return st, nil
+}
+
+// timestampLimit is 0 where there is none; a limit of 0 is 1.
+func timestampLimit(value string) int64 {
+	n, err := strconv.ParseInt(value, 10, 64)
+	if err != nil || n < 0 || n > 1<<62 {
+		return 0
+	}
+	return max(n, 1)
 }
 
 // notAuthorized says whether err is a refusal of DescribeConfigs.

@@ -3,6 +3,7 @@ package txn
 import (
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -74,5 +75,27 @@ func TestEnsureTopicsWithoutDescribeConfigs(t *testing.T) {
 	f.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.DescribeConfigs}, Resource: testTopic, Err: kerr.TopicAuthorizationFailed, Count: -1})
 	if st, err := f.sink.Topics.Ensure(testContext(t), testTopic, 4); err != nil || st.MaxMessageBytes != 1048588 {
 		t.Errorf("not authorized: %+v, %v", st, err)
+	}
+}
+
+// TestEnsureTopicsWhileBrokersAreAway: a cluster whose brokers start or are fenced for a moment answers
+// INVALID_REPLICATION_FACTOR to a topic with its own default replication. That passes; it must not end the process.
+func TestEnsureTopicsWhileBrokersAreAway(t *testing.T) {
+	f := start(t, "", testOptions())
+	var refusals atomic.Int32 // the embedded broker has its own goroutine
+	f.cluster.ControlKey(int16(kmsg.CreateTopics), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+		f.cluster.KeepControl()
+		if refusals.Add(1) > 2 {
+			return nil, nil, false
+		}
+		resp := kreq.ResponseKind().(*kmsg.CreateTopicsResponse)
+		topic := kmsg.NewCreateTopicsResponseTopic()
+		topic.Topic, topic.ErrorCode = "late", kerr.InvalidReplicationFactor.Code
+		topic.ErrorMessage = kmsg.StringPtr("All brokers are currently fenced")
+		resp.Topics = append(resp.Topics, topic)
+		return resp, nil, true
+	})
+	if st, err := f.sink.Topics.Ensure(testContext(t), "late", 2); err != nil || st.Partitions != 2 {
+		t.Errorf("after %d refusals: %+v, %v", refusals.Load(), st, err)
 	}
 }

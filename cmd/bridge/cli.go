@@ -15,8 +15,15 @@ type commands struct {
 	Run         runCommand         `cmd:"" help:"Run the daemon. SIGTERM or SIGINT makes a final checkpoint, commits and exits with 0; a second one ends it at once."`
 	Validate    validateCommand    `cmd:"" help:"Check the configuration and, unless --offline, everything it names on the clusters."`
 	Demo        demoCommand        `cmd:"" help:"Show the main job on an embedded broker: no Kafka needed."`
+	Selftest    selftestCommand    `cmd:"" help:"Kill this binary at every step of its protocol, on your cluster and with throw-away topics, and count what was lost or doubled."`
+	Try         tryCommand         `cmd:"" help:"Take some records through the maps and show them before and after. Nothing is written."`
+	Test        testCommand        `cmd:"" help:"Run the tests of the maps: tests blocks of the configuration, and *_test.hcl files beside it."`
 	Status      statusCommand      `cmd:"" help:"Show a running daemon over HTTP, or a stopped one from its state directory."`
 	Checkpoints checkpointsCommand `cmd:"" help:"Show what the state directory holds."`
+	Recover     recoverCommand     `cmd:"" help:"Show, with --plan, what a start would find and do: the stored checkpoint, the broker's view, the ledger, the verdict. Changes nothing."`
+	Txn         txnCommand         `cmd:"" help:"List and end the open transactions of this file's bridges."`
+	Reset       resetCommand       `cmd:"" help:"Set new positions of a bridge that does not run, through its ledger or state directory."`
+	Verify      verifyCommand      `cmd:"" help:"Compare what the sources hold with what a read_committed reader sees in the sink: lost, doubled, reordered, changed. Exit code 1 when something differs."`
 	Version     versionCommand     `cmd:"" help:"Show version, commit and Go version."`
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"kafkabridge"
 	"kafkabridge/bridge"
 	"kafkabridge/configs"
 	"kafkabridge/semantics"
@@ -194,24 +195,21 @@ func (d *demo) bridge(ctx context.Context, fail func(string)) (bridge.Status, er
 	b := file.Bridges[0]
 	b.Options.UntilEnd = true
 	log := hclog.New(&hclog.LoggerOptions{Name: "bridge", Level: hclog.LevelFromString(file.Log.Level), Output: d.env.stderr})
-	a, err := assemble(b, nil, log, fail)
-	if err != nil {
-		return bridge.Status{}, err
-	}
+	a := kafkabridge.New(b, kafkabridge.WithLogger(log), kafkabridge.WithFailpoint(fail), kafkabridge.WithCrash(ctx))
 	shown := make(chan struct{})
 	var progress sync.WaitGroup
 	if d.terminal {
 		progress.Go(func() { d.progress(a, shown) })
 	}
-	err = a.Run(ctx)
+	err = a.Run(context.Background())
 	close(shown)
 	progress.Wait()
 	s := a.Status()
-	return s, errors.Join(err, a.Close())
+	return s, err
 }
 
 // progress draws a line on a terminal.
-func (d *demo) progress(a *assembly, finished <-chan struct{}) {
+func (d *demo) progress(a *kafkabridge.Bridge, finished <-chan struct{}) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {

@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/mattn/go-isatty"
 
+	"kafkabridge"
 	"kafkabridge/bridge"
 	"kafkabridge/configs"
 	"kafkabridge/semantics"
@@ -44,7 +45,7 @@ func (c *runCommand) Run(env environment) error {
 type daemon struct {
 	file    *configs.File
 	log     hclog.Logger
-	bridges []*assembly
+	bridges []*kafkabridge.Bridge
 	server  *server.Server
 }
 
@@ -59,12 +60,16 @@ func newDaemon(file *configs.File, env environment, adjust func(*bridge.Options)
 			err = errors.Join(err, d.close())
 		}
 	}()
+	fail, err := failpoint(d.log)
+	if err != nil {
+		return nil, err
+	}
 	metrics := server.NewMetrics()
 	var shown []server.Bridge
 	for _, b := range file.Bridges {
 		adjust(&b.Options)
-		a, err := assemble(b, metrics, d.log, failpoint())
-		if err != nil {
+		a := wire(b, metrics, d.log, fail)
+		if err := a.Open(); err != nil {
 			return nil, err
 		}
 		d.bridges = append(d.bridges, a)
@@ -111,31 +116,8 @@ func (d *daemon) run(env environment, progress bool) error {
 			d.log.Warn("the HTTP server did not close cleanly", "error", err)
 		}
 	}
-	if err := within(closeTimeout, d.close); err != nil {
-		d.log.Warn("not everything was closed cleanly", "error", err)
-	}
 	return first
 }
-
-// closeTimeout bounds the last thing that a daemon does. A disk that does not answer must not keep the process that was told
-// to stop; everything that has to be durable is so before.
-const closeTimeout = 5 * time.Second
-
-// within returns f's error, or that f is not done in time; f then goes on until the process ends.
-func within(limit time.Duration, f func() error) error {
-	done := make(chan error, 1)
-	go deliver(done, f)
-	t := time.NewTimer(limit)
-	defer t.Stop()
-	select {
-	case err := <-done:
-		return err
-	case <-t.C:
-		return fmt.Errorf("not done within %s", limit)
-	}
-}
-
-func deliver(done chan<- error, f func() error) { done <- f() }
 
 func (d *daemon) wait(env environment, results <-chan error) (first error) {
 	stop := env.stop

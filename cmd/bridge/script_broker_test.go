@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
 )
 
 func cmdKfake(ts *testscript.TestScript, neg bool, args []string) {
@@ -23,6 +24,10 @@ func cmdKfake(ts *testscript.TestScript, neg bool, args []string) {
 	opts := []kfake.Opt{kfake.NumBrokers(1), kfake.ListenFn(f.listen)}
 	for _, a := range args[1:] {
 		name, rest, _ := strings.Cut(a, ":")
+		if a == "old" {
+			opts = append(opts, kfake.MaxVersions(kversion.V3_5_0()))
+			continue
+		}
 		if name == "poor" {
 			// Enough to connect and to see the topic, and for nothing else.
 			opts = append(opts, kfake.EnableACLs(), kfake.User("PLAIN", name, rest, kfake.ACL{Resource: kmsg.ACLResourceTypeTopic, Name: "orders",

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	patience = 30 * time.Second      // how long a script waits for anything before it fails
+	patience = 2 * time.Minute       // how long a script waits for anything before it fails
 	pollStep = 10 * time.Millisecond // between two looks
 )
 

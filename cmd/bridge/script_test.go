@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 
 // TestScripts runs the scripts. What they can use besides testscript's own commands:
 //
-//	kfake NAME [user:password] [topic:partitions ...]   starts a broker; its address is $NAME; the user poor may only see the topic orders
+//	kfake NAME [user:password] [topic:partitions ...] [old]   starts a broker (old: like Kafka 3.5); its address is $NAME; the user poor may only see the topic orders
 //	stopkfake NAME            stops it
 //	freeze NAME               makes it fall silent for ever; its connections stay open
 //	silent NAME               listens and never answers; its address is $NAME
@@ -28,8 +28,12 @@ func TestMain(m *testing.M) {
 //	refused NAME              an address at which nobody listens
 //	produce ADDR TOPIC N      appends N records to the topic, spread over its partitions
 //	same ADDR FROM TO         fails unless a read_committed reader finds the same in both, in order, in every partition
+//	topics ADDR [REGEXP N]    fails unless N topics exist, whose names match; without more unless none does
 //	count ADDR TOPIC N        fails unless a read_committed reader finds that many records
-//	code N COMMAND ...        fails unless the command ends with exit code N within 30 s; stdout and stderr as with exec
+//	append ADDR TOPIC V ...   appends the records V to partition 0, one after the other
+//	initpid ADDR ID           sends a blind InitProducerID: what is open on the id is aborted
+//	deletetopic ADDR TOPIC    deletes it
+//	code N COMMAND ...        fails unless the command ends with exit code N within two minutes; stdout and stderr as with exec
 //	start NAME COMMAND ...    starts a process; its output is in the files NAME.out and NAME.err
 //	signal NAME SIGNAL        TERM, INT, KILL
 //	ended NAME N DURATION     fails unless the process ends with exit code N within the duration
@@ -50,8 +54,9 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"kfake": cmdKfake, "stopkfake": cmdStopKfake, "freeze": cmdFreeze, "silent": cmdSilent, "accepted": cmdAccepted, "refused": cmdRefused, "produce": cmdProduce, "same": cmdSame, "count": cmdCount,
+			"append": cmdAppend, "initpid": cmdInitPID, "deletetopic": cmdDeleteTopic,
 			"code": cmdCode, "start": cmdStart, "signal": cmdSignal, "ended": cmdEnded, "logged": cmdLogged, "printed": cmdPrinted,
-			"http": cmdHTTP, "lines": cmdLines, "samples": cmdSamples, "envsubst": cmdEnvsubst,
+			"http": cmdHTTP, "topics": cmdTopics, "lines": cmdLines, "samples": cmdSamples, "envsubst": cmdEnvsubst,
 		},
 		Condition: func(cond string) (bool, error) {
 			return cond == "root" && os.Getuid() == 0, nil

@@ -32,6 +32,9 @@ func showStatus(w io.Writer, d server.Document) error {
 			showSource(t, s)
 		}
 		line(t, "", "sink", "%d records, %d bytes, %d batches (%d untouched)", b.Maps.RecordsOut, b.Maps.BytesOut, b.Maps.BatchesOut, b.Maps.Untouched)
+		if b.Maps.DeadLetters > 0 {
+			line(t, "", "dead letters", "%d records (%d that the sink refuses)", b.Maps.DeadLetters, b.Maps.Rejected)
+		}
 		for _, why := range b.Waiting {
 			line(t, "", "waits", "%s", why)
 		}

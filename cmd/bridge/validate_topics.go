@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"kafkabridge"
 	"kafkabridge/configs"
 	"kafkabridge/connect"
 	"kafkabridge/semantics"
@@ -112,7 +113,7 @@ func (v *validation) sink(ctx context.Context, c *cluster, b configs.Bridge, sou
 		return
 	}
 	defer func() { v.check(sink.Close()) }()
-	v.check(explain(sink.Check(ctx), c.o))
+	v.check(kafkabridge.Explain(sink.Check(ctx), c.o))
 	v.transactionalIDs(ctx, c, o)
 	wanted := map[string]int32{}
 	for _, source := range slices.Sorted(maps.Keys(sources)) {
@@ -122,6 +123,9 @@ func (v *validation) sink(ctx context.Context, c *cluster, b configs.Bridge, sou
 			continue
 		}
 		wanted[t] = max(wanted[t], sources[source])
+	}
+	if dead := b.Options.Sink.DeadLetterTopic; dead != "" {
+		wanted[dead] = max(wanted[dead], 1) // any number of partitions will do
 	}
 	if b.Options.Semantic == semantics.ExactlyOnce && o.Ledger {
 		v.ledger(ctx, c, o)

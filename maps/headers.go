@@ -1,4 +1,4 @@
-package bridge
+package maps
 
 import (
 	"fmt"
@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"kafkabridge/batch"
+	"kafkabridge/bridge"
+	"kafkabridge/maps/expr"
 )
 
 // HeadersOptions are the settings of the map kind "headers". Header keys are compared byte for byte and may occur
@@ -20,11 +22,9 @@ type HeadersOptions struct {
 	Set    map[string]string // key → value
 	Remove []string          // keys; one that is also in Rename is an error
 	Rename map[string]string // old key → new key
-}
-
-// Maps are the built-in map kinds. Every call makes a new Registry, which the caller may add to.
-func Maps() Registry {
-	return Registry{"headers": newHeadersMap}
+	// SetExpr is key → CEL that gives text, bytes, or null for a header whose value is null. It is set as Set does; a key is in
+	// one of both. The expressions see the record as it came to this map.
+	SetExpr map[string]string
 }
 
 // headerEdit is what happens to an incoming header of one key.
@@ -41,24 +41,40 @@ type headersMap struct {
 	all   batch.Headers         // set, encoded: most records have none of its keys
 	done  []bool                // per set: a header of the record has got it
 	buf   batch.HeadersBuffer
+
+	exprs   []*expr.Program // per set: where its value comes from; nil: it is fixed
+	dynamic bool            // not all of exprs are nil
+	in      expr.Input
+	allBuf  batch.HeadersBuffer // of all
 }
 
-func newHeadersMap(settings any) (Map, error) {
-	o, ok := settings.(HeadersOptions)
-	if !ok {
-		return nil, fmt.Errorf("settings are %T, not HeadersOptions", settings)
-	}
-	m := &headersMap{edits: map[string]headerEdit{}, done: make([]bool, len(o.Set))}
+func newHeaders(c *compiler, o HeadersOptions) (*headersMap, error) {
+	m := &headersMap{edits: map[string]headerEdit{}}
 	index := map[string]int{}
-	var all batch.HeadersBuffer
-	for i, key := range slices.Sorted(maps.Keys(o.Set)) {
+	keys := slices.Sorted(maps.Keys(o.Set))
+	for key := range o.SetExpr {
+		if _, ok := o.Set[key]; ok {
+			return nil, fmt.Errorf("header %q is in both set and set_expr", key)
+		}
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	for i, key := range keys {
 		h := batch.RecordHeader{Key: []byte(key), Value: []byte(o.Set[key])}
 		m.set = append(m.set, h)
-		all.Add(h.Key, h.Value)
+		m.exprs = append(m.exprs, nil)
+		if text, ok := o.SetExpr[key]; ok {
+			p, err := c.expr(fmt.Sprintf("set_expr of %q", key), text, expr.Bytes)
+			if err != nil {
+				return nil, err
+			}
+			m.exprs[i], m.dynamic = p, true
+		}
 		index[key] = i
 		m.edits[key] = headerEdit{set: i}
 	}
-	m.all = all.Headers()
+	m.done = make([]bool, len(m.set))
+	m.encode()
 	for from, to := range o.Rename {
 		i, ok := index[to]
 		if !ok {
@@ -75,8 +91,45 @@ func newHeadersMap(settings any) (Map, error) {
 	return m, nil
 }
 
-// Map implements Map.
-func (m *headersMap) Map(r *Record, emit func(*Record) error) error {
+// encode makes all of set.
+func (m *headersMap) encode() {
+	m.allBuf.Reset()
+	for _, h := range m.set {
+		m.allBuf.Add(h.Key, h.Value)
+	}
+	m.all = m.allBuf.Headers()
+}
+
+// evaluate gives the headers of SetExpr the record's values. Each is copied: it lives no longer than until the next one is evaluated.
+func (m *headersMap) evaluate(r *bridge.Record) error {
+	for i, p := range m.exprs {
+		if p == nil {
+			continue
+		}
+		v, err := p.Bytes(&m.in, r)
+		if err != nil {
+			return fmt.Errorf("set_expr of %q: %w", m.set[i].Key, err)
+		}
+		if v == nil {
+			m.set[i].Value = nil
+			continue
+		}
+		m.set[i].Value = append(m.set[i].Value[:0], v...)
+		if m.set[i].Value == nil {
+			m.set[i].Value = []byte{}
+		}
+	}
+	m.encode()
+	return nil
+}
+
+// Map implements bridge.Map.
+func (m *headersMap) Map(r *bridge.Record, emit func(*bridge.Record) error) error {
+	if m.dynamic {
+		if err := m.evaluate(r); err != nil {
+			return err
+		}
+	}
 	m.buf.Reset()
 	clear(m.done)
 	missing := len(m.set)
