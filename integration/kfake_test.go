@@ -41,7 +41,8 @@ func TestKfake(t *testing.T) {
 	}
 	s := &kfakeSuite{binary: binary, ports: map[int]bool{}}
 	cases := map[string]func(*testing.T, *kfakeSuite){}
-	for _, group := range []map[string]func(*testing.T, *kfakeSuite){kfakeKillCases(), kfakeFlowCases(), kfakeStateCases(), kfakeSourceCases()} {
+	for _, group := range []map[string]func(*testing.T, *kfakeSuite){kfakeKillCases(), kfakeFlowCases(), kfakeStateCases(), kfakeSourceCases(), kfakeMapsCases(),
+		caseECases(), caseFCases(), caseGCases(), caseHCases(), caseICases()} {
 		maps.Copy(cases, group)
 	}
 	for _, name := range slices.Sorted(maps.Keys(cases)) {

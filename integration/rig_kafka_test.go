@@ -13,6 +13,8 @@ import (
 
 	"kafkabridge/integration/daemon"
 	"kafkabridge/integration/kafka"
+	"kafkabridge/integration/oracle"
+	"kafkabridge/integration/proxy"
 )
 
 // builds compiles the bridge once for all tests.
@@ -65,6 +67,7 @@ type rig struct {
 	dir      string
 	kills    int
 	outcomes map[string]int // recoveries by outcome, over all runs that were asked
+	report   oracle.Report  // of the last look at the sink
 }
 
 // newRig makes topics <name>-in and <name>-out and a configuration with short intervals.
@@ -94,6 +97,35 @@ func newRig(t *testing.T, semantic string, src, dst *kafka.Cluster, partitions i
 		r.cfg.Sink.Attrs["max_message_bytes"] = "8MiB"
 	}
 	return r
+}
+
+// proxied puts a proxy before every node of a cluster that was started with Options.Proxied; it ends with the test. The
+// cluster's own clients, the traffic and the oracle go past it.
+func proxied(t *testing.T, c *kafka.Cluster) *proxy.Network {
+	t.Helper()
+	n := proxy.New()
+	t.Cleanup(func() {
+		n.Close()
+		if err := n.Err(); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, node := range c.Nodes() {
+		if err := n.Listen(node.ID, node.ProxiedAddr(), node.ProxiedUpstream()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return n
+}
+
+// throughProxies makes the bridge reach those of its clusters that are Proxied only through their proxies.
+func (r *rig) throughProxies() {
+	if r.src.Proxied() {
+		r.cfg.Sources[0].Attrs["brokers"] = r.src.ProxiedBootstrap()
+	}
+	if r.dst.Proxied() {
+		r.cfg.Sink.Attrs["brokers"] = r.dst.ProxiedBootstrap()
+	}
 }
 
 func (r *rig) state() string { return r.cfg.Checkpoint["path"].(string) }

@@ -34,9 +34,9 @@ func (r *rig) sinkReport(want *oracle.Expected, place func(int32, oracle.Record)
 	if err := oracle.Read(r.t.Context(), r.dst.Bootstrap(), oracle.Committed, []string{r.out}, check.Saw); err != nil {
 		r.t.Fatal(err)
 	}
-	report := check.Report()
-	r.t.Logf("%s on %s: %s; %d kills; recoveries %v", r.name, r.dst, report, r.kills, r.outcomes)
-	return report
+	r.report = check.Report()
+	r.t.Logf("%s on %s: %s; %d kills; recoveries %v", r.name, r.dst, r.report, r.kills, r.outcomes)
+	return r.report
 }
 
 // exactlyOnce: nothing is open, and the sink shows the source, records in all, once, in order, byte for byte, in

@@ -13,6 +13,9 @@ type Attrs map[string]any
 // Raw is HCL text that goes into the file as it is.
 type Raw string
 
+// Nested is the HCL text of a block without a label inside a block, such as sasl: the name is the attribute's.
+type Nested string
+
 // Block is a block with a label.
 type Block struct {
 	Label string
@@ -81,6 +84,10 @@ func block(b *strings.Builder, kind string, bl Block) {
 
 func attributes(b *strings.Builder, indent string, attrs Attrs) {
 	for _, name := range slices.Sorted(maps.Keys(attrs)) {
+		if nested, ok := attrs[name].(Nested); ok {
+			fmt.Fprintf(b, "%s%s {\n%s\n%s}\n", indent, name, string(nested), indent)
+			continue
+		}
 		fmt.Fprintf(b, "%s%s = %s\n", indent, name, expression(attrs[name]))
 	}
 }

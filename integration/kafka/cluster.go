@@ -29,6 +29,11 @@ type Options struct {
 	Properties map[string]string
 	// HeapMiB is the heap limit of one node in MiB; default 512.
 	HeapMiB int
+	// Proxied gives every node a second listener for clients, which advertises an address where a proxy is to listen:
+	// see Node.ProxiedAddr. Brokers talk to each other past it, and so does whoever starts at Bootstrap.
+	Proxied bool
+	// Secure adds listeners for tests of authentication and permissions; nil: none. Only for clusters of one node.
+	Secure *Secure
 }
 
 // Cluster is a running cluster. Its methods are safe for concurrent use, those of one Node are not.
@@ -42,8 +47,9 @@ type Cluster struct {
 	admin *kadm.Client
 }
 
-// startTimeout bounds the boot of a cluster; a loaded two-core machine needs a fraction of it.
-const startTimeout = 90 * time.Second
+// startTimeout bounds the boot of a cluster, and of a node. A two-core machine needs a tenth of it; one that does much else
+// at the same time has needed more than 90 s for three nodes.
+const startTimeout = 4 * time.Minute
 
 // startAttempts: a port that was free when it was chosen can be somebody else's when the broker binds it.
 const startAttempts = 3
@@ -114,7 +120,7 @@ func (c *Cluster) prepare(ctx context.Context) error {
 		c.dir, c.owned = dir, true
 	}
 	for id := 1; id <= c.opts.Nodes; id++ {
-		ports, err := freePorts(2)
+		ports, err := freePorts(4)
 		if err != nil {
 			return err
 		}
@@ -122,7 +128,7 @@ func (c *Cluster) prepare(ctx context.Context) error {
 			ports[0] = port
 		}
 		c.nodes = append(c.nodes, &Node{ID: int32(id), cluster: c, port: ports[0], controllerPort: ports[1],
-			dir: filepath.Join(c.dir, fmt.Sprintf("node%d-%d", id, ports[0]))})
+			upstreamPort: ports[2], proxiedPort: ports[3], dir: filepath.Join(c.dir, fmt.Sprintf("node%d-%d", id, ports[0]))})
 	}
 	for _, n := range c.nodes {
 		if err := n.writeFiles(); err != nil {
@@ -140,6 +146,19 @@ func (c *Cluster) Bootstrap() []string {
 	addrs := make([]string, len(c.nodes))
 	for i, n := range c.nodes {
 		addrs[i] = n.Addr()
+	}
+	return addrs
+}
+
+// Proxied is what Options asked for.
+func (c *Cluster) Proxied() bool { return c.opts.Proxied }
+
+// ProxiedBootstrap lists the nodes' addresses behind which the proxies have to listen, "127.0.0.1:port"; only with
+// Options.Proxied.
+func (c *Cluster) ProxiedBootstrap() []string {
+	addrs := make([]string, len(c.nodes))
+	for i, n := range c.nodes {
+		addrs[i] = n.ProxiedAddr()
 	}
 	return addrs
 }

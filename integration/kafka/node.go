@@ -29,11 +29,20 @@ type Node struct {
 	dir            string
 	port           int
 	controllerPort int
+	upstreamPort   int // the proxied listener's own
+	proxiedPort    int // what the proxied listener advertises
 	proc           *Process
 }
 
 // Addr is the address clients use; it stays the same over restarts.
 func (n *Node) Addr() string { return fmt.Sprintf("127.0.0.1:%d", n.port) }
+
+// ProxiedAddr is the address that the second listener of Options.Proxied advertises: a proxy has to listen there and
+// carry connections to ProxiedUpstream. Both stay the same over restarts.
+func (n *Node) ProxiedAddr() string { return fmt.Sprintf("127.0.0.1:%d", n.proxiedPort) }
+
+// ProxiedUpstream is the address at which the node itself listens for the proxy.
+func (n *Node) ProxiedUpstream() string { return fmt.Sprintf("127.0.0.1:%d", n.upstreamPort) }
 
 // LogPath is the file that holds the output of all runs of the node.
 func (n *Node) LogPath() string { return filepath.Join(n.dir, "broker.log") }

@@ -47,6 +47,12 @@ func (c *Cluster) serverProperties(n *Node) string {
 		"broker.session.timeout.ms":    "3000",
 		"broker.heartbeat.interval.ms": "500",
 	}
+	if c.opts.Proxied {
+		p["listeners"] += ",PROXIED://" + n.ProxiedUpstream()
+		p["advertised.listeners"] += ",PROXIED://" + n.ProxiedAddr()
+		p["listener.security.protocol.map"] += ",PROXIED:PLAINTEXT"
+	}
+	c.opts.Secure.addTo(p)
 	maps.Copy(p, c.opts.Properties)
 	var b strings.Builder
 	for _, k := range slices.Sorted(maps.Keys(p)) {

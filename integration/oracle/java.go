@@ -28,7 +28,7 @@ type java struct {
 	dir    string
 }
 
-// newJava prepares a run; class is what follows the class path ("Oracle.java" is compiled on the fly).
+// newJava prepares a run of a class of Kafka's or of Oracle itself.
 func newJava(ctx context.Context, class string, args ...string) (*java, error) {
 	path, err := kafka.Java()
 	if err != nil {
@@ -38,20 +38,22 @@ func newJava(ctx context.Context, class string, args ...string) (*java, error) {
 	if err != nil {
 		return nil, err
 	}
+	classes, err := compiled(ctx, path, libs)
+	if err != nil {
+		return nil, err
+	}
 	dir, err := os.MkdirTemp("", "oracle-")
 	if err != nil {
 		return nil, fmt.Errorf("oracle: %w", err)
 	}
 	j := &java{dir: dir}
-	for name, content := range map[string][]byte{"Oracle.java": program, "log4j2.properties": logging} {
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o644); err != nil {
-			j.close()
-			return nil, fmt.Errorf("oracle: %w", err)
-		}
+	if err := os.WriteFile(filepath.Join(dir, "log4j2.properties"), logging, 0o644); err != nil {
+		j.close()
+		return nil, fmt.Errorf("oracle: %w", err)
 	}
 	j.cmd = exec.CommandContext(ctx, path, append([]string{"-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m",
 		"-Dlog4j2.configurationFile=" + filepath.Join(dir, "log4j2.properties"),
-		"-cp", filepath.Join(libs, "*"), class}, args...)...)
+		"-cp", classes + string(filepath.ListSeparator) + filepath.Join(libs, "*"), class}, args...)...)
 	j.cmd.Dir = dir
 	j.cmd.Stderr = &j.stderr
 	return j, nil

@@ -20,7 +20,7 @@ const (
 // have now, and hands every record to f, in order per partition. Several minutes of silence end it with an
 // error; records that arrive while it reads are left out.
 func Read(ctx context.Context, bootstrap []string, isolation string, topics []string, f func(Record) error) error {
-	j, err := newJava(ctx, "Oracle.java", append([]string{strings.Join(bootstrap, ","), isolation}, topics...)...)
+	j, err := newJava(ctx, "Oracle", append([]string{strings.Join(bootstrap, ","), isolation}, topics...)...)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"kafkabridge/bridge"
+	"kafkabridge/maps"
 	"kafkabridge/semantics"
 	"kafkabridge/txn"
 )
@@ -28,7 +29,32 @@ type config struct {
 	codec       string
 	tolerable   int
 	startAt     int64 // the first offset of partition 0 of the first topic that is wanted, in the middle of a batch
+
+	twist    twist
+	apart    bool          // source and sink are two clusters
+	oldFrom  bool          // the source cluster is like Kafka 3.9
+	gapFails bool          // on_gap = "fail": an operator has to say "skip"
+	sweeper  time.Duration // how late the coordinator sees that a transaction has timed out
 }
+
+// twist is what a run has beside the ordinary faults; at most one, so that the verdict stays exact.
+type twist string
+
+const (
+	plain           twist = "plain"
+	twistNone       twist = "NONE"
+	twistState      twist = "maps with state"
+	twistSemantic   twist = "the semantic changes"
+	twistSink       twist = "sink topics are removed"
+	twistLedger     twist = "the ledger is removed"
+	twistRetention  twist = "source records are deleted"
+	twistCompaction twist = "source topics are compacted"
+	twistTimeout    twist = "on_timeout = fail"
+	twistExpiry     twist = "transactional ids expire"
+)
+
+// idsLive is transactional.id.expiration.ms in a run with twistExpiry.
+const idsLive = 3 * time.Minute
 
 type topic struct {
 	name       string
@@ -72,7 +98,29 @@ func newConfig(r *rand.Rand) config {
 		}
 		c.sources = append(c.sources, topics)
 	}
+	c.twistBy(r)
 	return c
+}
+
+// twistBy decides what is special about the run.
+func (c *config) twistBy(r *rand.Rand) {
+	c.apart, c.oldFrom, c.gapFails = chance(r, 0.25), chance(r, 0.3), chance(r, 0.5)
+	c.sweeper = pick(r, 0, 0, span(r, 0, 10*time.Second))
+	c.twist = plain
+	if chance(r, 0.5) {
+		return
+	}
+	c.twist = pick(r, twistNone, twistState, twistState, twistSemantic, twistSink, twistLedger, twistLedger, twistRetention, twistCompaction, twistTimeout, twistExpiry)
+	switch c.twist {
+	case twistNone:
+		c.semantic = semantics.None
+	case twistTimeout, twistExpiry:
+		c.semantic = semantics.ExactlyOnce
+	case twistLedger, twistRetention: // the ledger tells what the bridge knew when records were deleted
+		c.semantic, c.ledger = semantics.ExactlyOnce, true
+	case twistCompaction:
+		c.apart = true // kfake cleans a ledger without regard for open transactions
+	}
 }
 
 const bridgeName = "b"
@@ -103,19 +151,22 @@ func (c config) sinkTopics() (names []string) {
 // bridge are the options of the bridge, as a configuration file would give them.
 func (c config) bridge() bridge.Options {
 	o := bridge.Options{
-		Name: bridgeName, Semantic: c.semantic, Workers: c.workers, Ledger: c.ledger, TransactionTimeout: c.timeout,
+		Name: bridgeName, Semantic: c.semantic, TransactionalIDs: ids(), Workers: c.workers, Ledger: c.ledger, TransactionTimeout: c.timeout,
 		Sink: bridge.SinkOptions{Name: "sink", Topic: func(t string) (string, error) { return c.sinkTopic(t), nil }, PartitionByKey: c.byKey,
 			CreateTopics: true, Compression: c.codec},
 		Checkpoint: bridge.CheckpointOptions{Enabled: true, Interval: c.interval, MaxRecords: c.maxRecords, Timeout: c.flushWithin, TolerableFailures: c.tolerable},
 		Restart:    bridge.RestartOptions{Backoff: 200 * time.Millisecond, BackoffMax: 5 * time.Second},
 	}
-	if c.semantic == semantics.ExactlyOnce {
-		o.TransactionalIDs = ids()
+	if c.twist == twistTimeout {
+		o.OnTimeout = bridge.Fail
 	}
 	for i, topics := range c.sources {
 		s := bridge.SourceOptions{Name: fmt.Sprintf("s%d", i), ReadCommitted: true, Discover: 2 * time.Second, FetchMaxBytes: 64 << 10}
 		for _, t := range topics {
 			s.Topics = append(s.Topics, t.name)
+		}
+		if c.twist == twistRetention && !c.gapFails {
+			s.OnGap = bridge.Skip
 		}
 		if i == 0 {
 			s.StartOffsets = map[string]int64{topics[0].name + "/0": c.startAt}
@@ -123,7 +174,10 @@ func (c config) bridge() bridge.Options {
 		o.Sources = append(o.Sources, s)
 	}
 	if c.headers {
-		o.Maps = []bridge.MapOptions{{Kind: "headers", Settings: bridge.HeadersOptions{Set: map[string]string{"x-origin": "sim"}}}}
+		o.Maps = []bridge.MapOptions{{Kind: "headers", Settings: maps.HeadersOptions{Set: map[string]string{"x-origin": "sim"}}}}
+	}
+	if c.twist == twistState {
+		o.Maps = append(o.Maps, bridge.MapOptions{Kind: "counter"})
 	}
 	return o
 }
@@ -131,9 +185,5 @@ func (c config) bridge() bridge.Options {
 func ids() []string { return []string{bridgeName + "-0", bridgeName + "-1"} }
 
 func (c config) sink() txn.Options {
-	o := txn.Options{Semantic: c.semantic, Bridge: bridgeName, TransactionTimeout: c.timeout, Ledger: c.ledger, CreateTopics: true}
-	if c.semantic == semantics.ExactlyOnce {
-		o.TransactionalIDs = ids()
-	}
-	return o
+	return txn.Options{Semantic: c.semantic, Bridge: bridgeName, TransactionTimeout: c.timeout, Ledger: c.ledger, CreateTopics: true, TransactionalIDs: ids()}
 }

@@ -2,7 +2,7 @@ package sim
 
 import (
 	"context"
-	"encoding/binary"
+	"errors"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -16,13 +16,15 @@ import (
 // coordinator stands between the processes and kfake and answers InitProducerID and EndTxn as a real coordinator does where
 // kfake does not (README.md has the table). What the broker holds it asks of kfake, by DescribeTransactions over a client of its own.
 type coordinator struct {
-	adm *kadm.Client
-	tr  *trace
-	tv2 bool
+	adm   *kadm.Client
+	tr    *trace
+	watch *watch
+	tv2   bool
 	// prepare is how long the n-th transaction's markers take.
 	prepare func(n int) time.Duration
 
-	timeout time.Duration // of transactions
+	// timeout is when the broker aborts a transaction: its own and as late as the sweeper comes.
+	timeout time.Duration
 
 	excused atomic.Bool // a living owner hears what it would hear of a rival: its transaction timed out, or an InitProducerID of its own came late
 
@@ -40,11 +42,12 @@ type txnID struct {
 	given   int16         // the epoch that the last InitProducerID gave out
 	owner   int16         // the epoch that the last blind one gave out
 	floor   int16         // no epoch below it is current any more
+	used    int16         // the last epoch before the id expired; -1: it never did
 	opened  time.Time     // when the open transaction got its first batch; zero: none that is known
 }
 
-func newCoordinator(adm *kadm.Client, tr *trace, cfg config, prepare func(int) time.Duration) *coordinator {
-	return &coordinator{adm: adm, tr: tr, tv2: cfg.tv2, timeout: cfg.timeout, prepare: prepare, ids: map[string]*txnID{}}
+func newCoordinator(adm *kadm.Client, tr *trace, watch *watch, cfg config, prepare func(int) time.Duration) *coordinator {
+	return &coordinator{adm: adm, tr: tr, watch: watch, tv2: cfg.tv2, timeout: cfg.timeout + cfg.sweeper, prepare: prepare, ids: map[string]*txnID{}}
 }
 
 func (c *coordinator) id(name string) *txnID {
@@ -52,35 +55,33 @@ func (c *coordinator) id(name string) *txnID {
 	defer c.mu.Unlock()
 	id := c.ids[name]
 	if id == nil {
-		id = &txnID{turn: make(chan struct{}, 1)}
+		id = &txnID{turn: make(chan struct{}, 1), used: -1}
 		c.ids[name] = id
 	}
 	return id
 }
 
 // exchange answers a request itself, or lets kfake do so.
-func (c *coordinator) exchange(frame []byte, server net.Conn, who string) ([]byte, error) {
-	switch kmsg.Key(binary.BigEndian.Uint16(frame[4:])) {
-	case kmsg.InitProducerID:
-		if req, ok := decodeRequest(frame).(*kmsg.InitProducerIDRequest); ok && req.TransactionalID != nil {
-			return c.init(req, frame, server, who)
+func (c *coordinator) exchange(p parcel, server net.Conn, who string) ([]byte, error) {
+	switch req := p.req.(type) {
+	case *kmsg.InitProducerIDRequest:
+		if req.TransactionalID != nil {
+			return c.init(req, p.frame, server, who)
 		}
-	case kmsg.EndTxn:
-		if req, ok := decodeRequest(frame).(*kmsg.EndTxnRequest); ok {
-			return c.end(req, frame, server, who)
+	case *kmsg.EndTxnRequest:
+		return c.end(req, p.frame, server, who)
+	case *kmsg.ProduceRequest:
+		if req.TransactionID != nil {
+			return c.produce(req, p.frame, server, who)
 		}
-	case kmsg.Produce:
-		if req, ok := decodeRequest(frame).(*kmsg.ProduceRequest); ok && req.TransactionID != nil {
-			return c.produce(req, frame, server, who)
-		}
-	case kmsg.Fetch:
-		answer, err := forward(frame, server)
+	case *kmsg.FetchRequest:
+		answer, err := forward(p.frame, server)
 		if err == nil {
-			answer = c.unmarked(frame, answer)
+			answer = c.unmarked(req, p.frame, answer)
 		}
 		return answer, err
 	}
-	return forward(frame, server)
+	return forward(p.frame, server)
 }
 
 // state is what kfake holds of an id; found false when it does not know it or does not tell.
@@ -126,7 +127,7 @@ func (c *coordinator) end(req *kmsg.EndTxnRequest, frame []byte, server net.Conn
 	if err != nil {
 		return nil, err
 	}
-	if resp, ok := decodeAnswer(frame, answer).(*kmsg.EndTxnResponse); ok && resp.ErrorCode == 0 {
+	if resp, ok := decodeAnswer(frame, req, answer).(*kmsg.EndTxnResponse); ok && resp.ErrorCode == 0 {
 		if resp.ProducerEpoch >= 0 && resp.ProducerID == st.ProducerID {
 			id.floor = resp.ProducerEpoch
 		}
@@ -134,6 +135,9 @@ func (c *coordinator) end(req *kmsg.EndTxnRequest, frame []byte, server net.Conn
 		if ongoing {
 			id.initial = false
 			id.until = c.markers(stable)
+			if req.Commit {
+				c.watch.committed(who, keyOf(req))
+			}
 		}
 	}
 	return answer, nil
@@ -150,6 +154,10 @@ func (c *coordinator) init(req *kmsg.InitProducerIDRequest, frame []byte, server
 		return encodeAnswer(frame, resp), nil
 	}
 	st, found := c.state(*req.TransactionalID)
+	if errors.Is(st.Err, kerr.TransactionalIDNotFound) {
+		c.excused.Store(c.excused.Load() || id.given > 0) // whoever had it hears what it would hear of a rival
+		*id = txnID{turn: id.turn, used: max(id.used, id.given, id.floor)}
+	}
 	ongoing := found && st.State == "Ongoing"
 	blind := req.ProducerID < 0
 	switch {
@@ -169,13 +177,25 @@ func (c *coordinator) init(req *kmsg.InitProducerIDRequest, frame []byte, server
 		return answer(0, st.ProducerID, st.ProducerEpoch, "repeated")
 	}
 	stable := c.ledgerStable()
-	out, err := forward(frame, server)
+	req.TransactionTimeoutMillis = int32(c.timeout.Milliseconds())
+	out, err := forward(encodeRequest(frame, req), server)
 	if err != nil {
 		return nil, err
 	}
-	resp, ok := decodeAnswer(frame, out).(*kmsg.InitProducerIDResponse)
+	resp, ok := decodeAnswer(frame, req, out).(*kmsg.InitProducerIDResponse)
 	if !ok || resp.ErrorCode != 0 {
 		return out, nil
+	}
+	for again := *req; resp.ProducerEpoch <= id.used; {
+		// kfake gives an expired id its old producer id again, from epoch 0; a real coordinator takes a new one. At least no (producer id, epoch)
+		// must come twice.
+		again.ProducerID, again.ProducerEpoch = resp.ProducerID, resp.ProducerEpoch
+		if out, err = forward(encodeRequest(frame, &again), server); err != nil {
+			return nil, err
+		}
+		if resp, ok = decodeAnswer(frame, req, out).(*kmsg.InitProducerIDResponse); !ok || resp.ErrorCode != 0 {
+			return out, nil
+		}
 	}
 	id.floor, id.opened = resp.ProducerEpoch, time.Time{}
 	if ongoing {

@@ -40,8 +40,9 @@ func (f fault) String() string {
 // faults decides over the requests of all processes. The n-th request of a kind meets the same fault in every run of a seed;
 // which request is the n-th is up to the Go scheduler.
 type faults struct {
-	seed    uint64
-	slowest time.Duration // of a late request or answer
+	seed     uint64
+	slowest  time.Duration // of a late request or answer
+	punctual bool          // NONE: a Produce that arrives late would be out of order, and nothing fences it
 
 	mu    sync.Mutex
 	rates map[kmsg.Key]float64
@@ -49,8 +50,8 @@ type faults struct {
 	count map[kmsg.Key]uint64
 }
 
-func newFaults(seed uint64, slowest time.Duration) *faults {
-	return &faults{seed: seed, slowest: slowest, count: map[kmsg.Key]uint64{}}
+func newFaults(seed uint64, cfg config) *faults {
+	return &faults{seed: seed, slowest: cfg.timeout * 3 / 2, punctual: cfg.twist == twistNone || cfg.twist == twistSemantic, count: map[kmsg.Key]uint64{}}
 }
 
 // set changes how often faults happen: base for every kind of request that rates does not name.
@@ -70,11 +71,15 @@ func (f *faults) next(key kmsg.Key) fault {
 	}
 	f.mu.Unlock()
 	r := rand.New(rand.NewPCG(f.seed, uint64(key)<<32|n))
-	out := fault{outlives: r.IntN(2) == 0}
+	punctual := f.punctual && key == kmsg.Produce
+	out := fault{outlives: r.IntN(2) == 0 && !punctual}
 	if r.Float64() >= rate {
 		return out
 	}
 	out.kind = faultKind(1 + r.IntN(4))
+	if punctual && out.kind == faultRequestLate {
+		out.kind = faultRequestLost
+	}
 	if out.kind == faultRequestLate || out.kind == faultAnswerLate {
 		// Most delays are short; some outlive every timeout.
 		out.delay = time.Duration(r.Float64() * r.Float64() * r.Float64() * float64(f.slowest))

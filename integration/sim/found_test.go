@@ -28,10 +28,10 @@ func TestOwnOpenTransactionIsNoRival(t *testing.T) {
 			w.feeders[0].first(0)
 			w.feeders[0].pace = 50 * time.Millisecond
 			w.feed()
-			p := w.start(vfs.NewCrashableMem(), nil, "", 0)
+			p := w.start(vfs.NewCrashableMem(), launch{})
 			time.Sleep(5500 * time.Millisecond)
 			// The barrier fails, its transaction is open, and the one attempt to abort it does not get through.
-			f := w.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "out", Err: kerr.NotEnoughReplicas, Count: -1},
+			f := w.to.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "out", Err: kerr.NotEnoughReplicas, Count: -1},
 				kfake.Fault{Keys: []kmsg.Key{kmsg.EndTxn}, TxnID: ids()[0], Err: kerr.CoordinatorNotAvailable, Count: -1},
 				kfake.Fault{Keys: []kmsg.Key{kmsg.EndTxn}, TxnID: ids()[1], Err: kerr.CoordinatorNotAvailable, Count: -1})
 			time.Sleep(5 * time.Second)

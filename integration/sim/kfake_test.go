@@ -13,15 +13,12 @@ import (
 // transactions of its last partition (handleFetch leaves the loop before it looks them up), and their records look committed. The
 // limits per partition stay, and after those kfake makes the list.
 func wholeAborted(frame []byte) {
-	if kmsg.Key(binary.BigEndian.Uint16(frame[4:])) != kmsg.Fetch {
+	if requestKey(frame) != kmsg.Fetch {
 		return
 	}
 	req := kmsg.NewPtrFetchRequest()
 	req.SetVersion(int16(binary.BigEndian.Uint16(frame[6:])))
-	at := 14 // behind length, key, version, correlation id and the length of the client id
-	if n := int16(binary.BigEndian.Uint16(frame[12:])); n > 0 {
-		at += int(n)
-	}
+	at := bodyAt(frame)
 	if req.IsFlexible() {
 		at++ // no tags
 	}

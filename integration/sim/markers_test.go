@@ -65,14 +65,13 @@ func (c *coordinator) held() int64 {
 }
 
 // unmarked shows a fetch of the ledger what a reader sees while markers are on their way.
-func (c *coordinator) unmarked(request, answer []byte) []byte {
+func (c *coordinator) unmarked(req *kmsg.FetchRequest, request, answer []byte) []byte {
 	held := c.held()
 	if held < 0 {
 		return answer
 	}
-	req, ok := decodeRequest(request).(*kmsg.FetchRequest)
-	resp, ok2 := decodeAnswer(request, answer).(*kmsg.FetchResponse)
-	if !ok || !ok2 || len(req.Topics) != 1 || len(req.Topics[0].Partitions) != 1 || len(resp.Topics) != 1 || !c.isLedger(resp.Topics[0]) {
+	resp, ok := decodeAnswer(request, req, answer).(*kmsg.FetchResponse)
+	if !ok || len(req.Topics) != 1 || len(req.Topics[0].Partitions) != 1 || len(resp.Topics) != 1 || !c.isLedger(resp.Topics[0]) {
 		return answer
 	}
 	for i := range resp.Topics[0].Partitions {

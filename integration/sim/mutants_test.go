@@ -64,6 +64,17 @@ func mutants() []mutant {
 		{"settle-by-fence", []edit{{"semantics/machine.go", "if n == nil || n.Transaction.IsZero() || n.Status != Proposed || n.Empty {", "if true || n.Empty {"}}},
 		{"ledger-read-unsettled", []edit{{"txn/ledgerscan.go", "case stable <= s.next && !s.settled:", "case stable <= s.next:"}}},
 		{"no-fresh-epoch", []edit{{"bridge/driver_actions.go", "	if a.Refresh {", "	if false {"}, {"txn/producer.go", "last.Same(tx) {", "last.Same(tx) && false {"}}},
+		{"id-reused-before-its-outcome", []edit{{"semantics/machine.go", "m.openEpoch(o.epoch+1, 1-o.slot, o.positions)", "m.openEpoch(o.epoch+1, o.slot, o.positions)"},
+			{"txn/producer.go", "last.Same(tx) {", "last.Same(tx) && false {"}}},
+		{"claim-skipped", []edit{{"semantics/machine.go", "	if !m.watchesLedger() {\n		m.dropOrOpen()", "	if true {\n		m.dropOrOpen()"}}},
+		{"endtxn-version-ignored", []edit{{"txn/endtxn.go", "max: tx.EndTxnVersion}", "max: 4}"}}},
+		{"v4-invalid-state-is-aborted", []edit{{"semantics/machine.go", "e.Outcome == OutcomeAborted && n.Transaction.EndTxnVersion < 5", "e.Outcome == OutcomeAborted && n.Transaction.EndTxnVersion < 0"}}},
+		{"ledger-read-before-the-fence", []edit{{"semantics/machine.go", "func (m *Machine) onLooked(end LedgerEnd) {", "func (m *Machine) onLooked(end LedgerEnd) {\n	m.ledger = end"},
+			{"semantics/machine.go", "	m.state = StateReading\n	m.do(ReadLedger{})", "	m.state = StateReading\n	if m.ledger.Found {\n		m.onLedgerRead(m.ledger)\n		return\n	}\n	m.do(ReadLedger{})"}}},
+		{"refresh-is-blind", []edit{{"txn/coordinator.go", "	return c.initProducerID(ctx, op, tx)", "	tx.ProducerID, tx.ProducerEpoch = -1, -1\n	return c.initProducerID(ctx, op, tx)"}}},
+		{"map-state-not-restored", []edit{{"bridge/chain.go", "		saved, ok := state.get(s.key())\n		if !ok {", "		saved, ok := state.get(s.key())\n		if ok || !ok {"}}},
+		{"lost-ledger-is-an-empty-one", []edit{{"semantics/verdict.go", "	if !cfg.Adopt {\n		return nil, Refuse(\"recover\", \"%s; if the topic", "	if !e.end.Found {\n		return &base{}, nil\n	}\n	if !cfg.Adopt {\n		return nil, Refuse(\"recover\", \"%s; if the topic"}}},
+		{"gap-passed-over", []edit{{"bridge/source.go", "	if s.o.OnGap != Skip {", "	if true {\n		return nil\n	}\n	if s.o.OnGap != Skip {"}}},
 		{"own-open-transaction-not-aborted", []edit{{"bridge/driver_actions.go", "	if known.EndTxnVersion < 5 {", "	if false {"}}},
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"kafkabridge/bridge"
 	"kafkabridge/connect"
+	"kafkabridge/maps"
 	"kafkabridge/semantics"
 	"kafkabridge/snapshot"
 	"kafkabridge/txn"
@@ -26,7 +27,7 @@ type process struct {
 	name string
 	disk *vfs.MemFS // what it writes to; nobody looks at it after the death but its crash clone
 	wire *wire
-	ill  errorfs.Toggle
+	ill  illness
 
 	cut  context.CancelCauseFunc
 	ctx  context.Context
@@ -44,60 +45,71 @@ type process struct {
 	mu sync.Mutex // guards b and after
 
 	// The scenario's:
-	rivalled bool // another one was started while it lived
-	illDisk  bool // its disk has failed
-	oldDisk  bool // its disk may be behind the ledger
+	rivalled  bool // another one was started while it lived
+	illDisk   bool // its disk has failed
+	oldDisk   bool // its disk may be behind the ledger
+	consulted bool // it refused as it has to, and an operator has decided
+
+	cfg config // as its configuration file says
+}
+
+// launch says how an incarnation is started.
+type launch struct {
+	failpoint string
+	times     int // which occurrence of the failpoint kills
+	untilEnd  bool
 }
 
 var errKilled = errors.New("killed by the simulation")
 
-// start runs a new incarnation on disk.
-func (w *world) start(disk *vfs.MemFS, adjust func(*bridge.Options), failpoint string, times int) *process {
+// start runs a new incarnation on disk, with whatever an operator has decided.
+func (w *world) start(disk *vfs.MemFS, l launch) *process {
 	w.started++
-	p := &process{w: w, name: fmt.Sprintf("b%d", w.started), disk: disk, done: make(chan struct{}), dead: make(chan struct{}), at: failpoint, after: times, oldDisk: w.oldDisk}
-	p.wire = &wire{who: p.name, net: w.net, coord: w.coord, faults: w.faults, tr: w.tr, clients: clients()}
+	w.weakest = min(w.weakest, w.cfg.semantic)
+	p := &process{w: w, name: fmt.Sprintf("b%d", w.started), disk: disk, done: make(chan struct{}), dead: make(chan struct{}), at: l.failpoint, after: l.times, oldDisk: w.oldDisk, cfg: w.cfg}
+	p.wire = &wire{who: p.name, coord: w.coord, faults: w.faults, tr: w.tr, watch: w.watch, clear: map[*site]time.Time{}, clients: clients()}
+	p.wire.beforeCommit = p.durably(w.diskRandom())
 	p.ctx, p.cut = context.WithCancelCause(context.Background())
-	p.ill.Injector = errorfs.InjectorFunc(diskError)
-	w.tr.add(p.name, "START failpoint %q times %d", failpoint, times)
+	p.ill.p = p
+	o := w.orders.apply(w.cfg.bridge())
+	o.UntilEnd = l.untilEnd
+	w.tr.add(p.name, "START %s failpoint %q times %d, on_timeout %s, adopt %+v", p.cfg.semantic, l.failpoint, l.times, o.OnTimeout, o.Adopt)
 	w.processes = append(w.processes, p)
-	go p.run(adjust)
+	go p.run(o)
 	return p
 }
 
 // run is the process's main function.
-func (p *process) run(adjust func(*bridge.Options)) {
+func (p *process) run(o bridge.Options) {
 	defer close(p.done)
-	p.err = p.main(adjust)
+	p.err = p.main(o)
 	p.w.tr.add(p.name, "EXIT %d: %v", exitCode(p.err), p.err)
 }
 
-func (p *process) main(adjust func(*bridge.Options)) (err error) {
+func (p *process) main(o bridge.Options) (err error) {
 	log := hclog.New(&hclog.LoggerOptions{Level: hclog.Debug, Output: logWriter{p.w.tr, p.name}, DisableTime: true})
-	parts := bridge.Parts{Maps: bridge.Maps(), Log: log, Incarnation: p.name, Failpoint: p.failpoint}
-	o := p.w.cfg.bridge()
+	parts := bridge.Parts{Maps: maps.Kinds(), Log: log, Incarnation: p.name, Failpoint: p.failpoint}
+	parts.Maps["counter"] = newCounterMap
 	store, err := snapshot.Open(snapshot.Options{Path: "state", Bridge: o.Name, FS: errorfs.Wrap(lightDisk{p.disk}, &p.ill), Logger: hclog.NewNullLogger()})
 	if err != nil {
 		return fmt.Errorf("open: %w", err)
 	}
 	defer p.close("store", store.Close)
 	parts.Store = store
-	client := func() (*kgo.Client, error) {
-		return connect.Client(connect.Options{Brokers: p.w.brokers}, log, kgo.Dialer(p.wire.dial))
-	}
 	for range o.Sources {
-		cl, err := client()
+		cl, err := p.client(p.w.from, log)
 		if err != nil {
 			return err
 		}
 		defer cl.Close()
 		parts.Sources = append(parts.Sources, cl)
 	}
-	cl, err := client()
+	cl, err := p.client(p.w.to, log)
 	if err != nil {
 		return err
 	}
 	defer cl.Close()
-	so := p.w.cfg.sink()
+	so := p.cfg.sink()
 	so.Incarnation = p.name
 	sink, err := txn.New(so, cl, log)
 	if err != nil {
@@ -108,9 +120,6 @@ func (p *process) main(adjust func(*bridge.Options)) (err error) {
 	if so.Ledger {
 		parts.Ledger = sink.Ledger
 	}
-	if adjust != nil {
-		adjust(&o)
-	}
 	b, err := bridge.New(o, parts)
 	if err != nil {
 		return err
@@ -119,6 +128,10 @@ func (p *process) main(adjust func(*bridge.Options)) (err error) {
 	p.b = b
 	p.mu.Unlock()
 	return b.Run(p.ctx)
+}
+
+func (p *process) client(at *site, log hclog.Logger) (*kgo.Client, error) {
+	return connect.Client(connect.Options{Brokers: at.brokers}, log, kgo.Dialer(p.wire.dialer(at)))
 }
 
 func (p *process) close(what string, f func() error) {

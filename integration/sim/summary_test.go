@@ -8,9 +8,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// summary says of a request what matters to transactions.
-func summary(frame []byte) string {
-	switch r := decodeRequest(frame).(type) {
+// summary says of a request what matters.
+func summary(req kmsg.Request) string {
+	switch r := req.(type) {
 	case *kmsg.InitProducerIDRequest:
 		if r.TransactionalID == nil {
 			return "idempotent"
@@ -22,8 +22,36 @@ func summary(frame []byte) string {
 		return fmt.Sprintf("v%d %s pid=%d epoch=%d", r.Version, r.TransactionalID, r.ProducerID, r.ProducerEpoch)
 	case *kmsg.ProduceRequest:
 		return produceSummary(r)
+	case *kmsg.FetchRequest:
+		return fetchSummary(r)
+	case *kmsg.ListOffsetsRequest:
+		var s strings.Builder
+		for _, t := range r.Topics {
+			for _, p := range t.Partitions {
+				fmt.Fprintf(&s, " %s/%d@%d", t.Topic, p.Partition, p.Timestamp)
+			}
+		}
+		return s.String()
 	}
 	return ""
+}
+
+func fetchSummary(r *kmsg.FetchRequest) string {
+	var s strings.Builder
+	fmt.Fprintf(&s, "v%d session=%d/%d", r.Version, r.SessionID, r.SessionEpoch)
+	for _, t := range r.Topics {
+		for _, p := range t.Partitions {
+			fmt.Fprintf(&s, " %s/%d@%d", topicName(t.Topic, t.TopicID), p.Partition, p.FetchOffset)
+		}
+	}
+	return s.String()
+}
+
+func topicName(name string, id [16]byte) string {
+	if name != "" {
+		return name
+	}
+	return fmt.Sprintf("%x", id[:4])
 }
 
 func produceSummary(r *kmsg.ProduceRequest) string {
@@ -42,8 +70,25 @@ func produceSummary(r *kmsg.ProduceRequest) string {
 	return s.String()
 }
 
-func answerSummary(request, answer []byte) string {
-	switch r := decodeAnswer(request, answer).(type) {
+func answerSummary(resp kmsg.Response) string {
+	switch r := resp.(type) {
+	case *kmsg.FetchResponse:
+		var s strings.Builder
+		s.WriteString(code(r.ErrorCode))
+		for _, t := range r.Topics {
+			for _, p := range t.Partitions {
+				fmt.Fprintf(&s, " %s/%d:%s hw=%d lso=%d %dB", topicName(t.Topic, t.TopicID), p.Partition, code(p.ErrorCode), p.HighWatermark, p.LastStableOffset, len(p.RecordBatches))
+			}
+		}
+		return s.String()
+	case *kmsg.ListOffsetsResponse:
+		var s strings.Builder
+		for _, t := range r.Topics {
+			for _, p := range t.Partitions {
+				fmt.Fprintf(&s, " %s/%d:%s@%d", t.Topic, p.Partition, code(p.ErrorCode), p.Offset)
+			}
+		}
+		return s.String()
 	case *kmsg.InitProducerIDResponse:
 		return fmt.Sprintf("%s pid=%d epoch=%d", code(r.ErrorCode), r.ProducerID, r.ProducerEpoch)
 	case *kmsg.EndTxnResponse:

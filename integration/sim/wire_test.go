@@ -2,10 +2,8 @@ package sim
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"sync"
 	"time"
@@ -17,30 +15,34 @@ import (
 // fault of the plan. What the process has sent may still arrive after its death.
 type wire struct {
 	who    string
-	net    dialer // the brokers' side
 	coord  *coordinator
 	faults *faults
 	tr     *trace
+	watch  *watch
+	// beforeCommit is called with every EndTxn(commit) that the process sends, before it is on its way.
+	beforeCommit func(*kmsg.EndTxnRequest)
 
 	mu      sync.Mutex
 	dead    bool
-	clear   time.Time             // nothing passes before this moment
+	clear   map[*site]time.Time   // nothing passes to or from a site before this moment
 	clients map[net.Conn]struct{} // the process's ends
 	pumps   sync.WaitGroup
 }
 
-type dialer interface {
-	DialContext(ctx context.Context, network, address string) (net.Conn, error)
-}
-
 var errDead = errors.New("the process is dead")
 
-// dial is the process's way to the brokers.
-func (w *wire) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	if !w.await(ctx) {
+// dialer is the process's way to the brokers of a site.
+func (w *wire) dialer(at *site) func(ctx context.Context, network, address string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		return w.dial(ctx, at, network, address)
+	}
+}
+
+func (w *wire) dial(ctx context.Context, at *site, network, address string) (net.Conn, error) {
+	if !w.await(ctx, at) {
 		return nil, fmt.Errorf("dial %s: %w", address, context.Cause(ctx))
 	}
-	server, err := w.net.DialContext(ctx, network, address)
+	server, err := at.net.DialContext(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
@@ -52,22 +54,26 @@ func (w *wire) dial(ctx context.Context, network, address string) (net.Conn, err
 		return nil, errDead
 	}
 	w.clients[client] = struct{}{}
-	w.pumps.Go(func() { w.pump(client, far, server) })
+	l := &line{w: w, at: at, far: far, server: server, sent: make(chan parcel, 256), closed: make(chan struct{})}
+	w.pumps.Go(l.receive)
+	w.pumps.Go(func() { l.serve(client) })
 	return client, nil
 }
 
-// cut makes the network silent for d: nothing is lost, everything waits, connections stay.
-func (w *wire) cut(d time.Duration) {
+// cut makes the network to a site silent for d: nothing is lost, everything waits, connections stay.
+func (w *wire) cut(d time.Duration, at ...*site) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.clear = time.Now().Add(d)
+	for _, s := range at {
+		w.clear[s] = time.Now().Add(d)
+	}
 }
 
-// await waits until the network is not silent.
-func (w *wire) await(ctx context.Context) bool {
+// await waits until the network to a site is not silent.
+func (w *wire) await(ctx context.Context, at *site) bool {
 	for {
 		w.mu.Lock()
-		left := time.Until(w.clear)
+		left := time.Until(w.clear[at])
 		w.mu.Unlock()
 		if left <= 0 {
 			return ctx.Err() == nil
@@ -96,39 +102,79 @@ func (w *wire) alive() bool {
 	return !w.dead
 }
 
-// pump carries the frames of one connection, one request at a time, as a broker serves them.
-func (w *wire) pump(client, far, server net.Conn) {
-	defer func() {
-		_ = server.Close()
-		_ = far.Close()
-		w.mu.Lock()
-		delete(w.clients, client)
-		w.mu.Unlock()
-	}()
+// parcel is one request on its way.
+type parcel struct {
+	frame []byte
+	req   kmsg.Request // nil: not understood
+	at    time.Time
+}
+
+// line is one connection.
+type line struct {
+	w           *wire
+	at          *site
+	far, server net.Conn // the process's side, the broker's
+	sent        chan parcel
+	closed      chan struct{} // nobody serves any more
+}
+
+// receive takes what the process sends in the moment in which it is sent, as a socket's buffer does: the oracle must see the order of
+// the process's steps, and what was sent is on its way although the broker is still at the request before.
+func (l *line) receive() {
+	defer close(l.sent)
 	for {
-		frame, err := readFrame(far)
+		frame, err := readFrame(l.far)
 		if err != nil {
 			return
 		}
-		if !w.exchange(frame, far, server) {
+		wholeAborted(frame)
+		p := parcel{frame, decodeRequest(frame), time.Now()}
+		l.w.note(p)
+		select {
+		case l.sent <- p:
+		case <-l.closed:
 			return
 		}
 	}
 }
 
-// exchange deals with one request; false ends the connection.
-func (w *wire) exchange(frame []byte, far, server net.Conn) bool {
-	key, corr := int16(binary.BigEndian.Uint16(frame[4:])), int32(binary.BigEndian.Uint32(frame[8:]))
-	wholeAborted(frame)
-	f := w.faults.next(kmsg.Key(key))
-	id := fmt.Sprintf("%s#%d", kmsg.NameForKey(key), corr)
+// note tells the oracle what the process sends.
+func (w *wire) note(p parcel) {
+	if !w.alive() {
+		return // written before its death, read after it
+	}
+	w.tr.add(w.who, "-> %s", label(p.frame, p.req))
+	if end, ok := p.req.(*kmsg.EndTxnRequest); ok && end.Commit && w.beforeCommit != nil {
+		w.beforeCommit(end)
+	}
+	w.watch.sent(w.who, p.req)
+}
+
+// serve carries the frames of one connection, one request at a time, as a broker serves them.
+func (l *line) serve(client net.Conn) {
+	defer func() {
+		close(l.closed)
+		_ = l.server.Close()
+		_ = l.far.Close()
+		l.w.mu.Lock()
+		delete(l.w.clients, client)
+		l.w.mu.Unlock()
+	}()
+	for p := range l.sent {
+		if !l.exchange(p) {
+			return
+		}
+	}
+}
+
+// exchange deals with one request; false cuts the connection.
+func (l *line) exchange(p parcel) bool {
+	w := l.w
+	key := requestKey(p.frame)
+	f := w.faults.next(key)
+	id := name(p.frame)
 	if f.kind != faultNone {
 		w.tr.add(w.who, "FAULT %s %s", id, f)
-	}
-	sent := time.Now()
-	quiet := key == int16(kmsg.Fetch) && f.kind == faultNone
-	if !quiet {
-		w.tr.add(w.who, "-> %s %s", id, summary(frame))
 	}
 	if f.kind == faultRequestLost {
 		return false
@@ -136,15 +182,15 @@ func (w *wire) exchange(frame []byte, far, server net.Conn) bool {
 	if f.kind == faultRequestLate {
 		time.Sleep(f.delay)
 	}
-	w.await(context.Background())
+	w.await(context.Background(), l.at)
 	if !w.alive() && !f.outlives {
 		w.tr.add(w.who, "died before %s arrived", id)
 		return false
 	}
-	if key == int16(kmsg.InitProducerID) && time.Since(sent) > 3*time.Second {
+	if key == kmsg.InitProducerID && time.Since(p.at) > 3*time.Second {
 		w.coord.excused.Store(true) // its sender may have repeated it, and gets fenced by its own request
 	}
-	answer, err := w.coord.exchange(frame, server, w.who)
+	answer, err := w.coord.exchange(p, l.server, w.who)
 	if err != nil {
 		w.tr.add(w.who, "<- %s: connection ended: %v", id, err)
 		return false
@@ -155,80 +201,12 @@ func (w *wire) exchange(frame []byte, far, server net.Conn) bool {
 	if f.kind == faultAnswerLate {
 		time.Sleep(f.delay)
 	}
-	w.await(context.Background())
-	if !quiet {
-		w.tr.add(w.who, "<- %s %s", id, answerSummary(frame, answer))
+	w.await(context.Background(), l.at)
+	resp := decodeAnswer(p.frame, p.req, answer)
+	w.tr.add(w.who, "<- %s %s", id, answerSummary(resp))
+	if w.alive() {
+		w.watch.answered(w.who, p.req, resp)
 	}
-	_, err = far.Write(answer)
-	return err == nil
-}
-
-// readFrame reads one frame, length included.
-func readFrame(r io.Reader) ([]byte, error) {
-	var size [4]byte
-	if _, err := io.ReadFull(r, size[:]); err != nil {
-		return nil, err
-	}
-	frame := make([]byte, 4+binary.BigEndian.Uint32(size[:]))
-	copy(frame, size[:])
-	_, err := io.ReadFull(r, frame[4:])
-	return frame, err
-}
-
-// forward sends a frame to the broker and reads its answer.
-func forward(frame []byte, server net.Conn) ([]byte, error) {
-	if _, err := server.Write(frame); err != nil {
-		return nil, err
-	}
-	return readFrame(server)
-}
-
-// decodeRequest parses a frame; nil when it cannot.
-func decodeRequest(frame []byte) kmsg.Request {
-	req := kmsg.RequestForKey(int16(binary.BigEndian.Uint16(frame[4:])))
-	if req == nil {
-		return nil
-	}
-	req.SetVersion(int16(binary.BigEndian.Uint16(frame[6:])))
-	body := frame[12:]
-	if n := int16(binary.BigEndian.Uint16(body)); n >= 0 { // the client id
-		body = body[2+n:]
-	} else {
-		body = body[2:]
-	}
-	if req.IsFlexible() {
-		body = body[1:] // no tags: kgo sends none
-	}
-	if req.ReadFrom(body) != nil {
-		return nil
-	}
-	return req
-}
-
-// encodeAnswer makes the frame of an answer to request.
-func encodeAnswer(request []byte, resp kmsg.Response) []byte {
-	out := append([]byte{0, 0, 0, 0}, request[8:12]...)
-	if resp.IsFlexible() {
-		out = append(out, 0)
-	}
-	out = resp.AppendTo(out)
-	binary.BigEndian.PutUint32(out, uint32(len(out)-4))
-	return out
-}
-
-func decodeAnswer(request, answer []byte) kmsg.Response {
-	req := kmsg.RequestForKey(int16(binary.BigEndian.Uint16(request[4:])))
-	if req == nil {
-		return nil
-	}
-	req.SetVersion(int16(binary.BigEndian.Uint16(request[6:])))
-	resp := req.ResponseKind()
-	body := answer[8:]
-	if resp.IsFlexible() && resp.Key() != int16(kmsg.ApiVersions) {
-		body = body[1:]
-	}
-	if resp.ReadFrom(body) != nil {
-		return nil
-	}
-	return resp
+	_, _ = l.far.Write(answer) // what else was sent arrives although nobody hears the answer
+	return true
 }

@@ -10,43 +10,54 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
-	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kversion"
+
+	"kafkabridge/integration/oracle"
+	"kafkabridge/semantics"
 )
 
 // world is everything in one bubble. Its fields belong to the goroutine of the scenario, except where they have locks.
 type world struct {
-	t       *testing.T
-	seed    uint64
-	cfg     config
-	tr      *trace
-	net     *kfake.VirtualNetwork
-	cluster *kfake.Cluster
-	brokers []string
-	cl      *kgo.Client // without faults
-	adm     *kadm.Client
-	coord   *coordinator
-	faults  *faults
-	rand    *rand.Rand // the scenario's
+	t      *testing.T
+	seed   uint64
+	cfg    config // the semantic changes with twistSemantic
+	tr     *trace
+	from   *site // of the sources
+	to     *site // of the sink; often the same
+	coord  *coordinator
+	watch  *watch
+	faults *faults
+	rand   *rand.Rand // the scenario's
 
 	feeders []*feeder
 	feeding sync.WaitGroup
 	full    chan struct{} // closed: no more traffic
 
 	processes  []*process
-	refused    bool // the last one needs an operator
-	oldDisk    bool // the state directory may be behind the ledger
+	orders     orders
+	weakest    semantics.Semantic // of all incarnations
+	refused    bool               // the last one needs an operator who looks at the sink
+	oldDisk    bool               // the state directory may be behind the ledger
 	injected   []*kfake.FaultHandle
 	started    int
 	neighbours int
+	removals   int
+	deleted    map[tp]int64 // source records below are deleted
+	compacted  bool
+	relics     []oracle.Record     // what readers had seen of sink topics that were removed
+	doomed     map[string]struct{} // what was not committed in them
 
 	diskMu   sync.Mutex
 	diskRand *rand.Rand
 
 	failMu   sync.Mutex
 	failures []string
+}
+
+// tp is a source partition.
+type tp struct {
+	topic     string
+	partition int32
 }
 
 func clients() map[net.Conn]struct{} { return map[net.Conn]struct{}{} }
@@ -56,28 +67,15 @@ func newWorld(t *testing.T, seed uint64) *world { return buildWorld(t, seed, fun
 // buildWorld makes the world of a seed with another configuration.
 func buildWorld(t *testing.T, seed uint64, change func(*config)) *world {
 	r := func(n uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, n)) }
-	w := &world{t: t, seed: seed, cfg: newConfig(r(1)), tr: newTrace(), net: &kfake.VirtualNetwork{}, rand: r(2), diskRand: r(3), full: make(chan struct{})}
+	w := &world{t: t, seed: seed, cfg: newConfig(r(1)), tr: newTrace(), rand: r(2), diskRand: r(3), full: make(chan struct{}), deleted: map[tp]int64{}, doomed: map[string]struct{}{}}
 	change(&w.cfg)
+	w.weakest = semantics.ExactlyOnce
 	w.tr.add("sim", "seed %d %+v", seed, w.cfg)
-	w.faults = newFaults(seed, w.cfg.timeout*3/2)
-	opts := []kfake.Opt{kfake.NumBrokers(w.cfg.brokers), kfake.Ports(ports(w.cfg.brokers)...), kfake.ListenFn(w.net.Listen)}
-	if !w.cfg.tv2 {
-		opts = append(opts, kfake.MaxVersions(kversion.FromString("3.9")))
-	}
-	for _, s := range w.cfg.sources {
-		for _, t := range s {
-			opts = append(opts, kfake.SeedTopics(t.partitions, t.name))
-		}
-	}
-	cluster, err := kfake.NewCluster(opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.cluster, w.brokers = cluster, cluster.ListenAddrs()
-	w.cl = w.client()
-	w.adm = kadm.NewClient(w.cl)
+	w.faults = newFaults(seed, w.cfg)
+	w.watch = newWatch(w.cfg, w.errorf)
+	w.boot()
 	prepare := r(4)
-	w.coord = newCoordinator(w.adm, w.tr, w.cfg, func(int) time.Duration { // called with the coordinator's lock
+	w.coord = newCoordinator(w.to.adm, w.tr, w.watch, w.cfg, func(int) time.Duration { // called with the coordinator's lock
 		return pick(prepare, 0, time.Millisecond, 20*time.Millisecond, 300*time.Millisecond, 3*time.Second)
 	})
 	for i, s := range w.cfg.sources {
@@ -88,20 +86,35 @@ func buildWorld(t *testing.T, seed uint64, change func(*config)) *world {
 	return w
 }
 
-func ports(n int) (out []int) {
-	for i := range n {
-		out = append(out, 9092+i)
+// boot starts the clusters and creates the source topics.
+func (w *world) boot() {
+	var opts []kfake.Opt
+	if w.cfg.twist == twistExpiry {
+		opts = append(opts, kfake.BrokerConfigs(map[string]string{"transactional.id.expiration.ms": fmt.Sprint(idsLive.Milliseconds())}))
 	}
-	return out
+	w.to = newSite(w.t, "sink", w.cfg.brokers, !w.cfg.tv2, opts...)
+	w.from = w.to
+	if w.cfg.apart {
+		w.from = newSite(w.t, "source", 1+int(w.seed%2), w.cfg.oldFrom)
+	}
+	configs := map[string]string{}
+	if w.cfg.twist == twistCompaction {
+		configs["cleanup.policy"], configs["delete.retention.ms"] = "compact", "1000"
+	}
+	for _, s := range w.cfg.sources {
+		for _, t := range s {
+			if err := w.from.cluster.CreateTopic(t.name, t.partitions, configs); err != nil {
+				w.t.Fatal(err)
+			}
+		}
+	}
 }
 
-func (w *world) client(more ...kgo.Opt) *kgo.Client {
-	cl, err := kgo.NewClient(append(more, kgo.SeedBrokers(w.brokers...), kgo.Dialer(w.net.DialContext), kgo.MetadataMinAge(10*time.Millisecond),
-		kgo.DisableClientMetrics(), kgo.WithDecompressor(bubbleDecompressor{kgo.DefaultDecompressor()}))...)
-	if err != nil {
-		w.t.Fatal(err)
+func (w *world) sites() []*site {
+	if w.from == w.to {
+		return []*site{w.to}
 	}
-	return cl
+	return []*site{w.from, w.to}
 }
 
 // errorf notes a failure and goes on, so that the bubble ends in order.
@@ -110,7 +123,9 @@ func (w *world) errorf(format string, args ...any) {
 	w.tr.add("sim", "FAIL %s", text)
 	w.failMu.Lock()
 	defer w.failMu.Unlock()
-	w.failures = append(w.failures, text)
+	if len(w.failures) < 10 { // one fault has many consequences; the trace has them all
+		w.failures = append(w.failures, text)
+	}
 }
 
 func (w *world) failed() bool {
@@ -137,8 +152,9 @@ func (w *world) close() {
 	for _, f := range w.feeders {
 		f.close()
 	}
-	w.cl.Close()
-	w.cluster.Close()
+	for _, s := range w.sites() {
+		s.close()
+	}
 }
 
 // run is one seed, inside a bubble.
@@ -175,19 +191,32 @@ func (w *world) conclude(disk *vfs.MemFS) {
 	}
 }
 
-// finish: the last bridge, undisturbed, moves everything that is left within a bounded time.
+// finish: the last bridge, undisturbed, moves everything that is left within a bounded time. Where it has to refuse, an operator reads
+// what it says and starts it again.
 func (w *world) finish(disk *vfs.MemFS) {
-	began := time.Now()
-	p := w.start(disk, untilEnd, "", 0)
-	limit := 3*time.Minute + 3*w.cfg.timeout
-	if !p.within(limit) {
-		w.errorf("the last bridge did not move everything within %s: %s", limit, p.status())
-		return
+	for range 4 {
+		w.changeSemantic()
+		disk = w.orders.disk(w, disk)
+		p := w.start(disk, launch{untilEnd: true})
+		limit := 3*time.Minute + 3*w.coord.timeout
+		began := time.Now()
+		if !p.within(limit) {
+			w.errorf("the last bridge did not move everything within %s: %s", limit, p.status())
+			return
+		}
+		w.tr.add("sim", "DRAINED after %s", time.Since(began))
+		switch {
+		case p.err == nil:
+			w.checkRecoveryTime(p, began)
+			return
+		case w.undecidable(p.err):
+			w.refused = true
+			return
+		case !w.consult(p):
+			w.errorf("the last bridge: exit %d: %v", exitCode(p.err), p.err)
+			return
+		}
+		disk = p.left()
 	}
-	w.tr.add("sim", "DRAINED after %s", time.Since(began))
-	if w.undecidable(p.err) {
-		w.refused = true
-	} else if p.err != nil {
-		w.errorf("the last bridge: exit %d: %v", exitCode(p.err), p.err)
-	}
+	w.errorf("the last bridge refuses again and again")
 }

@@ -18,8 +18,8 @@ func (p *Plan) Record(partition int32, seq int, aborted bool) *kgo.Record {
 	}
 	sum := sha256.Sum256([]byte(id))
 	text := fmt.Sprintf("%s %x ", id, sum[:8])
-	for len(text) < p.ValueBytes {
-		text += filler[:min(len(filler), p.ValueBytes-len(text))]
+	if rest := p.ValueBytes - len(text); rest > 0 {
+		text += strings.Repeat(filler, rest/len(filler)+1)[:rest]
 	}
 	r := &kgo.Record{Topic: p.Topic, Partition: partition, Key: []byte(p.key(id, seq)), Value: []byte(text)}
 	r.Timestamp = p.timestamp(partition, seq)
