@@ -37,6 +37,7 @@ type source struct {
 	mu       sync.Mutex
 	gaps     []Gap // the last gapsKept
 	gapCount int64
+	gapsOf   map[topicPartition]int64   // how many there were, ever
 	totals   map[topicPartition]counted // of earlier runs, for counters that never go back
 }
 
@@ -176,6 +177,10 @@ func (s *source) gap(g Gap, resume int64) error {
 		return nil // a recovery that is repeated finds the same gap again
 	}
 	s.gapCount++
+	if s.gapsOf == nil {
+		s.gapsOf = map[topicPartition]int64{}
+	}
+	s.gapsOf[topicPartition{g.Topic, g.Partition}]++
 	if len(s.gaps) == gapsKept {
 		s.gaps = s.gaps[1:]
 	}

@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -34,6 +35,7 @@ type PartitionStatus struct {
 	Lag           int64  `json:"lag"` // offsets up to what a reader of this isolation level can come to; -1 when not known
 	RecordsIn     int64  `json:"records_in"`
 	BytesIn       int64  `json:"bytes_in"`
+	Gaps          int64  `json:"gaps"` // since the process began
 	Waiting       string `json:"waiting,omitempty"`
 }
 
@@ -44,6 +46,7 @@ func (s *source) status() SourceStatus {
 	r := s.current.Load()
 	s.mu.Lock()
 	st.Gaps, st.GapCount = slices.Clone(s.gaps), s.gapCount
+	gapsOf := maps.Clone(s.gapsOf)
 	for _, c := range s.totals {
 		st.RecordsIn += c.records
 		st.BytesIn += c.bytes
@@ -58,6 +61,10 @@ func (s *source) status() SourceStatus {
 		st.Waiting = append(st.Waiting, "fetching paused: sink slow")
 	}
 	r.describe(&st)
+	for i := range st.Partitions {
+		p := &st.Partitions[i]
+		p.Gaps = gapsOf[topicPartition{p.Topic, p.Partition}]
+	}
 	slices.SortFunc(st.Partitions, func(a, b PartitionStatus) int {
 		return compareTopicPartitions(topicPartition{a.Topic, a.Partition}, topicPartition{b.Topic, b.Partition})
 	})

@@ -29,7 +29,7 @@ func busy() bridge.Status {
 			Gaps: []bridge.Gap{{Source: "east", Topic: "orders", Partition: 1, From: 3, To: 9}}, GapCount: 1,
 			Partitions: []bridge.PartitionStatus{
 				{Topic: "orders", Partition: 0, Position: 10, LastStable: 10, HighWatermark: 10, Lag: 0, RecordsIn: 10},
-				{Topic: "orders", Partition: 1, Position: 15, LastStable: 20, HighWatermark: 23, Lag: 5, RecordsIn: 20},
+				{Topic: "orders", Partition: 1, Position: 15, LastStable: 20, HighWatermark: 23, Lag: 5, RecordsIn: 20, Gaps: 1},
 				{Topic: "orders", Partition: 2, Position: -1, LastStable: -1, Lag: -1},
 			},
 		}},

@@ -154,20 +154,10 @@ func collectSource(f *familySet, src bridge.SourceStatus, send func(metric, floa
 	for _, p := range src.Partitions {
 		number := itoa(p.Partition)
 		send(f.recordsIn, float64(p.RecordsIn), src.Name, p.Topic, number)
+		send(f.gaps, float64(p.Gaps), src.Name, p.Topic, number)
 		if p.Lag >= 0 {
 			send(f.lag, float64(p.Lag), src.Name, p.Topic, number)
 			send(f.heldBack, float64(max(0, p.HighWatermark-p.LastStable)), src.Name, p.Topic, number)
 		}
-	}
-	type key struct {
-		topic     string
-		partition int32
-	}
-	gaps := map[key]int{}
-	for _, g := range src.Gaps {
-		gaps[key{g.Topic, g.Partition}]++
-	}
-	for k, n := range gaps {
-		send(f.gaps, float64(n), src.Name, k.topic, itoa(k.partition))
 	}
 }

@@ -92,7 +92,7 @@ func TestMetrics(t *testing.T) {
 		{"bridge_transaction_timeout_seconds", gauge, []string{"bridge=orders:900"}},
 		{"bridge_recoveries_total", counter, []string{"bridge=orders,outcome=adopted:0", "bridge=orders,outcome=clean:1", "bridge=orders,outcome=committed:0", "bridge=orders,outcome=replayed:2", "bridge=orders,outcome=stale:0"}},
 		{"bridge_replayed_records_total", counter, []string{"bridge=orders:11"}},
-		{"bridge_source_gaps_total", counter, []string{"bridge=orders,partition=1,source=east,topic=orders:1"}},
+		{"bridge_source_gaps_total", counter, []string{"bridge=orders,partition=0,source=east,topic=orders:0", "bridge=orders,partition=1,source=east,topic=orders:1", "bridge=orders,partition=2,source=east,topic=orders:0"}},
 		{"bridge_restarts_total", counter, []string{"bridge=orders:3"}},
 		{"bridge_ready", gauge, []string{"bridge=orders:1"}},
 	} {
