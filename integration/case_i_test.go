@@ -47,7 +47,7 @@ func (l *mixedListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &mixedConn{Conn: c, raw: c, l: l}, nil
+	return &mixedConn{Conn: c, l: l}, nil
 }
 
 // cut closes the TLS connections.
@@ -68,13 +68,14 @@ func (l *mixedListener) seen(c net.Conn, serial string) {
 	l.secure[c], l.serials[serial] = true, true
 }
 
-// mixedConn finds out with the first byte which of the two it is.
+// mixedConn finds out with the first byte which of the two it is. Who reads is not who writes, so only Read and Write, which
+// come after it, use what was found.
 type mixedConn struct {
-	net.Conn
-	raw  net.Conn
-	l    *mixedListener
-	once sync.Once
-	err  error
+	net.Conn // the raw one
+	found    net.Conn
+	l        *mixedListener
+	once     sync.Once
+	err      error
 }
 
 func (c *mixedConn) Read(b []byte) (int, error) {
@@ -82,26 +83,34 @@ func (c *mixedConn) Read(b []byte) (int, error) {
 	if c.err != nil {
 		return 0, c.err
 	}
-	return c.Conn.Read(b)
+	return c.found.Read(b)
+}
+
+func (c *mixedConn) Write(b []byte) (int, error) {
+	c.once.Do(c.begin)
+	if c.err != nil {
+		return 0, c.err
+	}
+	return c.found.Write(b)
 }
 
 func (c *mixedConn) begin() {
 	first := make([]byte, 1)
-	if _, c.err = c.raw.Read(first); c.err != nil {
+	if _, c.err = c.Conn.Read(first); c.err != nil {
 		return
 	}
-	c.Conn = &prefixConn{Conn: c.raw, prefix: first}
+	c.found = &prefixConn{Conn: c.Conn, prefix: first}
 	const handshake = 0x16 // a TLS record; a Kafka request begins with a length below 16 MiB, so with 0
 	if first[0] != handshake {
 		return
 	}
-	secure := tls.Server(c.Conn, c.l.tls)
+	secure := tls.Server(c.found, c.l.tls)
 	if c.err = secure.Handshake(); c.err != nil {
-		_ = c.raw.Close() // nothing was said
+		_ = c.Conn.Close() // nothing was said
 		return
 	}
-	c.Conn = secure
-	c.l.seen(c.raw, secure.ConnectionState().PeerCertificates[0].SerialNumber.String())
+	c.found = secure
+	c.l.seen(c.Conn, secure.ConnectionState().PeerCertificates[0].SerialNumber.String())
 }
 
 // prefixConn gives back what was read ahead.
