@@ -39,12 +39,18 @@ func TestSecretsOfTheEnvironment(t *testing.T) {
 	dir := t.TempDir()
 	places := secretPlaces(t, dir)
 	src := regexp.MustCompile(`(?m)\s*#.*$`).ReplaceAllString(string(uncommented(t)), "") // shorter is faster
-	failed := 0
+	failed, tried, every := 0, 0, 1
+	if raceDetector {
+		every = 8 // no goroutine is in it; all of them run without the detector
+	}
 	for path, a := range paths(t, []byte(src)) {
 		if a == nil {
 			continue
 		}
 		for place, expr := range places {
+			if tried++; tried%every != 0 {
+				continue
+			}
 			cut := src[:a.Expr.Range().Start.Byte] + expr + src[a.Expr.Range().End.Byte:]
 			_, err := Parse([]byte(cut), dir+"/x.hcl")
 			if err == nil {
@@ -56,7 +62,7 @@ func TestSecretsOfTheEnvironment(t *testing.T) {
 			}
 		}
 	}
-	if failed < 300 {
+	if failed < 300/every {
 		t.Errorf("only %d of the texts were errors", failed)
 	}
 }

@@ -1,0 +1,5 @@
+//go:build !race
+
+package configs
+
+const raceDetector = false
