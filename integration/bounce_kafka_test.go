@@ -32,6 +32,7 @@ func TestBounces(t *testing.T) {
 	}
 	for _, o := range clusters {
 		t.Run(clusterName(o), func(t *testing.T) {
+			builds.binary(t) // not beside three brokers
 			o.Nodes, o.HeapMiB = 3, 384
 			c := startCluster(t, o)
 			stop := make(chan struct{})

@@ -190,6 +190,7 @@ func caseJ1AnyMoment(t *testing.T, c *kafka.Cluster, n *proxy.Network) {
 	wait := r.background(r.plan(2, 8_000, 2_000))
 	for range 15 {
 		d := r.start("")
+		r.speaks(d)
 		pause(time.Duration(random.Int64N(int64(400 * time.Millisecond))))
 		if code, err := d.Terminate(t.Context(), exitLimit); err != nil || code != 0 {
 			t.Fatalf("exit code %d, %v\n%s", code, err, d.LogTail())
@@ -201,6 +202,14 @@ func caseJ1AnyMoment(t *testing.T, c *kafka.Cluster, n *proxy.Network) {
 	records := wait().Committed
 	r.untilEnd()
 	r.exactlyOnce(records)
+}
+
+// speaks waits for the first line of the log: SIGTERM before main ends any program.
+func (r *rig) speaks(d *daemon.Daemon) {
+	r.t.Helper()
+	if err := kafka.Poll(r.t.Context(), "the bridge writes to its log", func() (bool, error) { return d.Log() != "", nil }); err != nil {
+		r.t.Fatal(err)
+	}
 }
 
 // memoryLimit is what a container would allow.

@@ -73,8 +73,13 @@ type rig struct {
 // newRig makes topics <name>-in and <name>-out and a configuration with short intervals.
 func newRig(t *testing.T, semantic string, src, dst *kafka.Cluster, partitions int32) *rig {
 	t.Helper()
+	return namedRig(t, unique(t), semantic, src, dst, partitions)
+}
+
+// namedRig is newRig for tests with several bridges; no name may begin with another bridge's.
+func namedRig(t *testing.T, name, semantic string, src, dst *kafka.Cluster, partitions int32) *rig {
+	t.Helper()
 	builds.binary(t) // before any traffic: a compilation takes longer than most scenarios
-	name := unique(t)
 	r := &rig{t: t, name: name, src: src, dst: dst, in: []string{name + "-in"}, out: name + "-out", dir: t.TempDir(),
 		outcomes: map[string]int{}}
 	port, err := kafka.FreePort()

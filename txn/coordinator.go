@@ -44,7 +44,26 @@ func (c *Coordinator) Fence(ctx context.Context, transactionalID string) (semant
 	if err != nil {
 		return semantics.Transaction{}, err
 	}
+	if err := c.await(ctx, op, transactionalID); err != nil {
+		return semantics.Transaction{}, err
+	}
 	return c.initProducerID(ctx, op, semantics.Transaction{ID: transactionalID, ProducerID: -1, ProducerEpoch: -1, EndTxnVersion: version})
+}
+
+// await looks for the id's coordinator for as long as nobody needs to know. Without one nothing has been sent, so giving up is
+// harmless (Retry), and the caller can show why it waits: brokers that cannot make their transaction log never get one.
+func (c *Coordinator) await(ctx context.Context, op, id string) error {
+	limited, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	err := repeat(limited, c.log, op, func(ctx context.Context) error {
+		_, err := c.find(ctx, id)
+		return err
+	})
+	if err == nil || ctx.Err() != nil || semantics.ClassOf(err) != semantics.Unknown {
+		return err
+	}
+	return &semantics.Error{Class: semantics.Retry, Op: op, Err: fmt.Errorf("the brokers cannot host transactions now: see the state of "+
+		"__transaction_state, and whether there are as many brokers as transaction.state.log.replication.factor: %w", err)}
 }
 
 // Refresh gets a fresh epoch for tx's id with tx's producer id and epoch (KIP-360). It never takes the id back from a
