@@ -20,6 +20,7 @@ import (
 	"kafkabridge/bridge"
 	"kafkabridge/configs"
 	"kafkabridge/maps"
+	"kafkabridge/semantics"
 )
 
 // Bridge is one bridge that runs in this process. Its methods are safe for concurrent use.
@@ -36,6 +37,7 @@ type Bridge struct {
 	inner   *bridge.Bridge
 	closers []func() error // the last opened is closed first
 	stopped bool           // before it was opened
+	ran     bool           // or was closed
 }
 
 // Option changes what New makes.
@@ -94,6 +96,9 @@ func (b *Bridge) Name() string { return b.o.Options.Name }
 func (b *Bridge) Open() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.ran {
+		return b.again()
+	}
 	if b.inner != nil {
 		return nil
 	}
@@ -117,6 +122,9 @@ func (b *Bridge) Run(ctx context.Context) error {
 	if err := b.Open(); err != nil {
 		return err
 	}
+	if err := b.begin(); err != nil {
+		return err
+	}
 	unhook := context.AfterFunc(ctx, b.Stop)
 	err := b.inner.Run(b.crash)
 	unhook()
@@ -124,6 +132,21 @@ func (b *Bridge) Run(ctx context.Context) error {
 		b.log.Warn("not everything was closed cleanly", "bridge", b.Name(), "error", closing)
 	}
 	return err
+}
+
+// begin takes the only run that there is: a second one would use a store that the first has closed, or is using.
+func (b *Bridge) begin() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ran {
+		return b.again()
+	}
+	b.ran = true
+	return nil
+}
+
+func (b *Bridge) again() error {
+	return semantics.Misconfigured("run", "bridge %q has run or is closed, and a Bridge runs once: make another with New", b.Name())
 }
 
 // Stop asks for the final checkpoint and the end of Run. It does not wait, and may be called at any time and more than once.
@@ -156,7 +179,7 @@ func (b *Bridge) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	closers := b.closers
-	b.closers = nil
+	b.closers, b.ran = nil, true
 	return within(closeTimeout, func() error { return closeAll(closers) })
 }
 

@@ -1,11 +1,16 @@
 package kafkabridge
 
 import (
+	"context"
 	"errors"
 	"io"
+	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"kafkabridge/configs"
 )
 
 func TestWithin(t *testing.T) {
@@ -21,4 +26,39 @@ func TestWithin(t *testing.T) {
 		}
 		close(hangs)
 	})
+}
+
+// TestRunsOnce: a second run, at the same time or later, would work on a store that is in use or closed.
+func TestRunsOnce(t *testing.T) {
+	file, err := configs.Parse([]byte(`
+		bridge "once" {
+		  source "a" {
+		    brokers = ["127.0.0.1:1"]
+		    topics  = ["t"]
+		  }
+		  sink "b" {
+		    brokers = ["127.0.0.1:1"]
+		    topic   = "u"
+		  }
+		  checkpoint { path = `+strconv.Quote(t.TempDir())+` }
+		}`), "bridge.hcl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	b := New(file.Bridges[0])
+	_ = b.Run(ctx) // there is no broker
+	for what, err := range map[string]error{"Run": b.Run(ctx), "Open": b.Open()} {
+		if err == nil || !strings.Contains(err.Error(), `"once" has run`) {
+			t.Errorf("%s again: %v", what, err)
+		}
+	}
+	closed := New(file.Bridges[0])
+	if err := errors.Join(closed.Open(), closed.Close(), closed.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := closed.Run(ctx); err == nil || !strings.Contains(err.Error(), "is closed") {
+		t.Errorf("Run after Close: %v", err)
+	}
 }

@@ -77,7 +77,7 @@ func (r Registry) make(i int, o MapOptions) (Map, error) {
 	if factory == nil {
 		return nil, semantics.Misconfigured("make map", "map %d: unknown kind %q", i+1, o.Kind)
 	}
-	m, err := factory(o.Settings)
+	m, err := made(factory, o.Settings)
 	if err != nil {
 		return nil, semantics.Misconfigured("make map", "map %d %q: %w", i+1, o.Kind, err)
 	}
@@ -85,6 +85,11 @@ func (r Registry) make(i int, o MapOptions) (Map, error) {
 		return nil, semantics.Misconfigured("make map", "map %d %q: its factory made nothing", i+1, o.Kind)
 	}
 	return m, nil
+}
+
+func made(factory Factory, settings any) (m Map, err error) {
+	defer recovered(&err)
+	return factory(settings)
 }
 
 // checkMaps makes each map once, so that unknown kinds and wrong settings are found before anything runs.
@@ -119,13 +124,26 @@ func (c *chain) run(r *batch.Record) *mapError {
 func (s *stage) run() {
 	before := s.emitted
 	s.given = s.in.Value
-	if err := s.m.Map(&s.in, s.emit); err != nil && s.chain.failed == nil {
+	if err := s.call(); err != nil && s.chain.failed == nil {
 		s.chain.failed = &mapError{stage: s, err: err}
 	}
 	if s.emitted == before && s.chain.failed == nil {
 		*s.dropped++
 		s.chain.drops = append(s.chain.drops, s)
 	}
+}
+
+// call makes a panic of the map its failure for this record, which follows on_error like any other. One of a map behind it
+// has become an error of emit before it gets here.
+func (s *stage) call() (err error) {
+	defer recovered(&err)
+	return s.m.Map(&s.in, s.emit)
+}
+
+// decide is the map's decision for a whole batch.
+func (s *stage) decide(m BatchMap, of Common) (d Decision, decided bool, err error) {
+	defer recovered(&err)
+	return m.Batch(of)
 }
 
 // forward is what the map calls as emit.
@@ -161,7 +179,7 @@ func (c *chain) batch(of Common) (topic string, drop *stage, decided bool) {
 		if !ok {
 			return "", nil, false
 		}
-		d, decided, err := m.Batch(of)
+		d, decided, err := s.decide(m, of)
 		switch {
 		case err != nil || !decided: // the error comes again for each record, which has the offset for the message
 			return "", nil, false
@@ -185,7 +203,7 @@ func (c *chain) restore(state mapState) error {
 		if !ok {
 			continue
 		}
-		if err := m.Restore(saved); err != nil {
+		if err := restored(m, saved); err != nil {
 			return semantics.Refuse("restore map state", "map %d %q: %s: %w", s.position+1, s.kind, c.of, err)
 		}
 	}
@@ -199,13 +217,23 @@ func (c *chain) snapshot(state mapState) error {
 		if !ok {
 			continue
 		}
-		b, err := m.Snapshot()
+		b, err := snapshotOf(m)
 		if err != nil {
 			return fmt.Errorf("snapshot map state: map %d %q: %s: %w", s.position+1, s.kind, c.of, err)
 		}
 		state.set(s.key(), b)
 	}
 	return nil
+}
+
+func restored(m Stateful, state []byte) (err error) {
+	defer recovered(&err)
+	return m.Restore(state)
+}
+
+func snapshotOf(m Stateful) (state []byte, err error) {
+	defer recovered(&err)
+	return m.Snapshot()
 }
 
 // key is where the state of the stage belongs.

@@ -29,6 +29,11 @@ type Map interface {
 	// no secret: it goes into logs and into the headers of dead letters. Of one source record all outputs go out, or none: when
 	// a map of the chain fails, or the sink refuses one of the outputs, what was emitted before is thrown away. An error that
 	// emit returns is that of a later map: return it.
+	//
+	// A panic is an error, too, and names the function; it follows on_error, so a Stateful map must be as it was, or the same after
+	// each replay. What Go cannot recover from (memory that is used up, a goroutine of the map's own that panics) ends the process.
+	// r and what it points to belong to the batch: a map that keeps them, writes into them, or calls emit after it has returned
+	// changes other records, and dead letters as well.
 	Map(r *Record, emit func(*Record) error) error
 }
 
@@ -60,9 +65,10 @@ type BatchMap interface {
 // Stateful is a Map whose state belongs into the checkpoint. Snapshot is called when the barrier has reached the map
 // task, Restore before the first record, with what Snapshot returned at the positions that the bridge goes on from.
 //
-// Its state keeps every record that it was called with, also one that it or a later map fails for, or the sink refuses:
-// nothing is rolled back. A map that has seen a record has seen it, and a replay calls it with the same records in the same
-// order, so it comes to the same state. (To roll back was rejected: each map would need a snapshot for each record.)
+// Nothing is rolled back when a map fails for a record, or the sink refuses it: the state is whatever the map has made of its
+// calls. A map that must not keep a record for which a later map fails sees that in the error of its emit. Either way a replay
+// calls it with the same records in the same order and with the same answers, so it comes to the same state. (To roll back was
+// rejected: each map would need a snapshot for each record.)
 type Stateful interface {
 	Map
 	Snapshot() ([]byte, error)

@@ -105,11 +105,11 @@ func (t *mapTask) decide(ctx context.Context, p *sourcePartition, b *sourceBatch
 	case drop != nil || topic == "":
 		return p.sink, drop, "", nil
 	}
-	sink, why, err := t.router.routed(ctx, topic, t.source)
-	if why != nil {
-		return nil, nil, reasonReject, nil
+	sink, refused, err := t.router.routed(ctx, topic, t.source)
+	if err == nil && refused != nil { // which records are to blame is found one by one
+		reason = reasonReject
 	}
-	return sink, nil, "", err
+	return sink, nil, reason, err
 }
 
 // dropBatch counts the records of a batch that a map drops whole.

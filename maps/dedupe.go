@@ -30,7 +30,7 @@ const MaxDedupe = 10_000_000
 // A record that went on starts the window, its duplicates do not prolong it.
 //
 // What counts is that a record went on to the next map: one for which a later map failed is not remembered, one that only the sink
-// refused is. Encoding and meaning of the state are in STATE.md.
+// refused is, and so is one that a map before made beside another that failed. Encoding and meaning of the state are in STATE.md.
 //
 // The state is at most Limit or Records identities of 128 bits for each source partition, about 100 bytes of memory and 18 of
 // the checkpoint each; see expr.ID for how improbable it is that two values are taken for one.

@@ -55,7 +55,9 @@ func (c *testCommand) Run(env environment) error {
 		failed++
 		_, _ = fmt.Fprintf(env.stdout, "FAIL  %s (%s)\n", t.Name, t.Place)
 		for _, w := range wrong {
-			_, _ = fmt.Fprintf(env.stdout, "      %s\n", strings.ReplaceAll(strings.TrimRight(w, "\n"), "\n", "\n      "))
+			for line := range strings.Lines(strings.TrimRight(w, "\n")) {
+				_, _ = fmt.Fprintf(env.stdout, "      %s\n", printable(plainSpaces.Replace(line)))
+			}
 		}
 	}
 	_, _ = fmt.Fprintf(env.stderr, "%d tests, %d failed\n", len(tests), failed)
@@ -64,6 +66,9 @@ func (c *testCommand) Run(env environment) error {
 	}
 	return nil
 }
+
+// plainSpaces takes the spaces of a diff, which are of several kinds, for what they are.
+var plainSpaces = strings.NewReplacer("\n", "", "\t", "    ", "\u00a0", " ")
 
 // runTest takes the inputs through the maps of the bridge and says what is wrong with what comes out.
 func runTest(b configs.Bridge, t configs.Test) (wrong []string, err error) {

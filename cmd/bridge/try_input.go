@@ -81,6 +81,9 @@ func (c *tryCommand) record(b configs.Bridge, line []byte, offsets map[string]in
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("more than one JSON value")
 	}
+	if in.Partition < 0 || in.Offset != nil && *in.Offset < 0 {
+		return nil, errors.New("partition and offset count from 0")
+	}
 	r := &bridge.Record{Topic: in.Topic, Partition: in.Partition, Timestamp: in.Timestamp}
 	i, err := sourceOf(b, in.Source, in.Topic)
 	if err != nil {

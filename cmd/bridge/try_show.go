@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 	"unicode"
-	"unicode/utf8"
 
 	"golang.org/x/term"
+	"golang.org/x/text/width"
 )
 
 // sideBySide shows records before and after the maps in two columns.
@@ -120,7 +120,7 @@ func (p *sideBySide) columns(before, after []field) error {
 		}
 		for line := range max(len(left), len(right)) {
 			l, r := lineOf(left, line), lineOf(right, line)
-			pad := strings.Repeat(" ", max(0, column-utf8.RuneCountInString(l)))
+			pad := strings.Repeat(" ", max(0, column-widthOf(l)))
 			if changed {
 				r = p.paint(green, r)
 			}
@@ -155,13 +155,43 @@ func wrap(f field, width int) (lines []string) {
 	name := f.name
 	for first := true; first || len(text) > 0; first = false {
 		if len(lines) == maxLines {
-			return append(lines, strings.Repeat(" ", nameWidth)+fmt.Sprintf("… %d more characters", len(text)))
+			return append(lines, strings.Repeat(" ", nameWidth)+fmt.Sprintf("… %d more", len(text)))
 		}
-		n := min(room, len(text))
+		n := fitting(text, room)
 		lines = append(lines, fmt.Sprintf("%-*s%s", nameWidth, name, string(text[:n])))
 		text, name = text[n:], ""
 	}
 	return lines
+}
+
+// fitting is how many characters fit into so many columns, at least one.
+func fitting(text []rune, columns int) (n int) {
+	for ; n < len(text); n++ {
+		if columns -= columnsOf(text[n]); columns < 0 {
+			break
+		}
+	}
+	return max(n, min(1, len(text)))
+}
+
+func widthOf(s string) (columns int) {
+	for _, r := range s {
+		columns += columnsOf(r)
+	}
+	return columns
+}
+
+// columnsOf is how wide a terminal shows a character: an accent stands above the one before it, and an ideogram takes two columns.
+func columnsOf(r rune) int {
+	if unicode.Is(unicode.Mn, r) {
+		return 0
+	}
+	switch width.LookupRune(r).Kind() {
+	case width.EastAsianWide, width.EastAsianFullwidth:
+		return 2
+	case width.Neutral, width.EastAsianAmbiguous, width.EastAsianNarrow, width.EastAsianHalfwidth:
+	}
+	return 1
 }
 
 // printable keeps what a record holds from steering the terminal.

@@ -160,7 +160,7 @@ func number(b []byte, i int) (int, bool) {
 	if i < len(b) && b[i] == '-' {
 		i++
 	}
-	ok := true
+	var ok bool
 	if i < len(b) && b[i] == '0' {
 		i++
 	} else if i, ok = digits(b, i); !ok {

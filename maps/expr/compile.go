@@ -18,11 +18,12 @@
 // it would be rounded in silence.
 //
 // Expressions are deterministic: they see nothing but the record, maps are gone through in the order of their text, or of
-// their keys, and there is no clock. What they may cost is bounded when the estimate of their cost is not: see [CostLimit].
+// their keys, and there is no clock; functions of a timestamp take every time zone but the machine's own. What they may cost is bounded when the estimate of their cost is not: see [CostLimit].
 package expr
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -75,19 +76,18 @@ func (w Result) String() string {
 
 // takes says whether the type that the checker found may come out as w.
 func (w Result) takes(t *cel.Type) bool {
-	switch t.Kind() {
-	case types.DynKind, types.AnyKind:
+	kind := t.Kind()
+	is := func(kinds ...types.Kind) bool { return slices.Contains(kinds, kind) }
+	if is(types.DynKind, types.AnyKind) {
 		return true
-	case types.BoolKind:
-		return w == Bool || w == Any
-	case types.StringKind:
-		return w == Text || w == Bytes || w == Any
-	case types.BytesKind, types.NullTypeKind:
-		return w == Bytes || w == Any
-	case types.TimestampKind, types.IntKind:
-		return w == Time || w == Any
-	case types.OpaqueKind, types.TypeKind, types.ErrorKind:
+	}
+	switch {
+	case is(types.OpaqueKind, types.TypeKind, types.ErrorKind):
 		return false
+	case is(types.BoolKind) && w == Bool, is(types.StringKind) && w == Text, is(types.TimestampKind, types.IntKind) && w == Time:
+		return true
+	case is(types.StringKind, types.BytesKind, types.NullTypeKind) && w == Bytes:
+		return true
 	}
 	return w == Any
 }
@@ -144,6 +144,10 @@ func Compile(text string, want Result) (*Program, error) {
 	if !want.takes(checked.OutputType()) {
 		return nil, &Error{1, 1, fmt.Sprintf("the expression gives %s, and must give %s", checked.OutputType(), want)}
 	}
+	if at, name := zoneLiteral(checked.NativeRep().Expr()); at != nil {
+		place := checked.NativeRep().SourceInfo().GetStartLocation(at.ID())
+		return nil, &Error{place.Line(), place.Column() + 1, fmt.Sprintf(closedZone, name)}
+	}
 	options, err := limits(env, checked)
 	if err != nil {
 		return nil, err
@@ -157,7 +161,7 @@ func Compile(text string, want Result) (*Program, error) {
 
 // limits decides by the estimate whether the cost has to be watched, which allocates for every record.
 func limits(env *cel.Env, checked *cel.Ast) ([]cel.ProgramOption, error) {
-	options := []cel.ProgramOption{cel.EvalOptions(cel.OptOptimize), cel.CustomDecoratorV2(inOrder)}
+	options := []cel.ProgramOption{cel.EvalOptions(cel.OptOptimize), cel.CustomDecoratorV2(inOrder), cel.CustomDecoratorV2(checkZones)}
 	estimate, err := env.EstimateCost(checked, sizes{})
 	switch {
 	case err != nil:

@@ -5,7 +5,10 @@
 //
 // It is closed to everything that is not the record: functions that read the clock, the time zone, the environment, other
 // inputs or files are refused when it is compiled, and so is what stops or prints. It ends after [MaxSteps] instructions, which
-// are counted and not timed, so that a replay ends at the same one.
+// are counted and not timed, so that a replay ends at the same one. A text that it makes has at most 64 MiB, an array 4 million
+// elements, and JSON is nested at most 10,000 deep, also on the way: so no record can make a program use up the memory at once.
+// A program that keeps very many large values, or that compares values made to hold themselves a thousand million times over, is
+// not kept from it: programs are the configuration's, and trusted.
 //
 // How it differs from jq 1.8: members of objects come out in the order of their names; whole numbers of any size are exact
 // also when they are computed with; numbers that are not touched come out as they were written (1.10 stays 1.10, 1e1000 stays 1e1000);
@@ -25,7 +28,7 @@ import (
 	"github.com/itchyny/gojq"
 )
 
-// Limits of one run of a program. What one instruction may allocate is gojq's to bound: an array of 2^29 elements.
+// Limits of one run of a program. The values that it makes on the way have bounds of their own: see [maxBytes].
 const (
 	MaxSteps       = 10_000_000 // instructions, about a second
 	MaxOutputs     = 10_000
@@ -76,7 +79,10 @@ func Compile(text string) (*Program, error) {
 	if err := open(text, query); err != nil {
 		return nil, err
 	}
-	code, err := gojq.Compile(query, gojq.WithVariables(variables))
+	if err := guard(query); err != nil {
+		return nil, err
+	}
+	code, err := gojq.Compile(query, append(bounds(), gojq.WithVariables(variables))...)
 	if err != nil {
 		name := ""
 		if m := undefined.FindStringSubmatch(err.Error()); m != nil {
@@ -109,21 +115,19 @@ func open(text string, query *gojq.Query) error {
 
 // names collects the names of all functions and variables in a part of the syntax tree.
 func names(v reflect.Value, used map[string]bool) {
-	switch v.Kind() {
-	case reflect.Pointer:
-		if f, ok := v.Interface().(*gojq.Func); ok && f != nil {
+	switch kind := v.Kind(); {
+	case kind == reflect.Pointer && !v.IsNil():
+		if f, ok := v.Interface().(*gojq.Func); ok {
 			used[f.Name] = true
 		}
-		if !v.IsNil() {
-			names(v.Elem(), used)
-		}
-	case reflect.Struct:
+		names(v.Elem(), used)
+	case kind == reflect.Struct:
 		for i := range v.NumField() {
 			if v.Type().Field(i).IsExported() {
 				names(v.Field(i), used)
 			}
 		}
-	case reflect.Slice:
+	case kind == reflect.Slice:
 		for i := range v.Len() {
 			names(v.Index(i), used)
 		}

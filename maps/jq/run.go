@@ -135,9 +135,9 @@ func (p *Program) each(in *Input, yield func(any) error) error {
 func (p *Program) Values(in *Input, yield func([]byte) error) error {
 	size := 0
 	return p.each(in, func(v any) error {
-		text, err := gojq.Marshal(v)
+		text, err := marshal(v)
 		if err != nil {
-			return fmt.Errorf("write an output as JSON: %w", err)
+			return err
 		}
 		if size += len(text); size > MaxOutputBytes {
 			return fmt.Errorf("the outputs for one record have more than %d bytes", MaxOutputBytes)
@@ -179,6 +179,14 @@ func raw(v any) ([]byte, error) {
 		return nil, nil
 	case string:
 		return []byte(v), nil
+	}
+	return marshal(v)
+}
+
+// marshal writes an output.
+func marshal(v any) ([]byte, error) {
+	if err := writable(v); err != nil {
+		return nil, err
 	}
 	text, err := gojq.Marshal(v)
 	if err != nil {
