@@ -129,7 +129,7 @@ func (r *sourceRig) failed() error {
 		r.result <- err
 		r.stop()
 		return err
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		r.tb.Fatalf("the run goes on; status %+v", r.s.status())
 		return nil
 	}
@@ -203,6 +203,13 @@ func (r *sourceRig) values(k topicPartition) []string {
 	return slices.Clone(r.got[k])
 }
 
+// count is the number of partitions that the topic's last batch came with.
+func (r *sourceRig) count(k topicPartition) int32 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.counts[k]
+}
+
 // eventually polls until ok holds.
 func (r *sourceRig) eventually(what string, ok func() bool) {
 	r.tb.Helper()
@@ -217,7 +224,7 @@ func (r *sourceRig) eventually(what string, ok func() bool) {
 			}
 		}
 		if time.Now().After(deadline) {
-			r.tb.Fatalf("not within 20 s: %s; status %+v", what, r.s.status())
+			r.tb.Fatalf("not within a minute: %s; status %+v", what, r.s.status())
 		}
 		time.Sleep(time.Millisecond) // a poll, no synchronisation
 	}

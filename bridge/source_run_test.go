@@ -39,8 +39,8 @@ func TestSourceReadsAllInOrder(t *testing.T) {
 		r.eventually(k.String(), func() bool { return len(r.values(k)) >= len(v) })
 		r.want(k, v)
 		n += int64(len(v))
-		if r.counts[k] != map[string]int32{"a": 5, "b": 3}[k.topic] {
-			t.Errorf("%s: partition count %d", k, r.counts[k])
+		if r.count(k) != map[string]int32{"a": 5, "b": 3}[k.topic] {
+			t.Errorf("%s: partition count %d", k, r.count(k))
 		}
 	}
 	if got := r.s.handedOver(); got != n {
