@@ -129,7 +129,7 @@ var every = flag.Bool("every", false, "let the disk fail at every single operati
 
 // injector fails the n-th operation that changes the disk (and every later one while sticky).
 type injector struct {
-	at     int64
+	at     atomic.Int64
 	sticky bool
 	err    error
 	count  atomic.Int64
@@ -144,7 +144,7 @@ func (i *injector) MaybeError(op errorfs.Op) error {
 		return nil
 	}
 	n := i.count.Add(1)
-	if n == i.at || i.sticky && n > i.at {
+	if at := i.at.Load(); n == at || i.sticky && n > at {
 		i.hits.Add(1)
 		return i.err
 	}
@@ -178,7 +178,8 @@ func TestErrorAtEveryOperation(t *testing.T) {
 
 func faultAt(t *testing.T, at int64, sticky bool) (injected bool) {
 	mem := vfs.NewCrashableMem()
-	in := &injector{at: at, sticky: sticky, err: syscall.ENOSPC}
+	in := &injector{sticky: sticky, err: syscall.ENOSPC}
+	in.at.Store(at)
 	o := Options{Path: "state", Bridge: "b", FS: errorfs.Wrap(mem, in), Retain: 2}
 	m := &model{sure: map[semantics.Epoch]semantics.Checkpoint{}}
 	s, err := Open(o)

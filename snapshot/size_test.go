@@ -124,11 +124,11 @@ func TestFrozenInstancesAreBounded(t *testing.T) {
 	in := &injector{err: syscall.EIO}
 	s := mustOpen(t, Options{Path: "state", Bridge: "b", FS: errorfs.Wrap(vfs.NewMem(), in)})
 	for n := range maxFrozen {
-		in.at = in.count.Load() + 1
+		in.at.Store(in.count.Load() + 1)
 		if err := s.Save(full(1, semantics.Proposed)); semantics.ClassOf(err) != semantics.Unknown {
 			t.Fatalf("failure %d: %v", n, err)
 		}
-		in.at = 0
+		in.at.Store(0)
 		if n < maxFrozen-1 {
 			must(t, s.Save(full(1, semantics.Proposed)))
 		}
