@@ -19,8 +19,12 @@ import (
 // current is what every scenario runs on.
 func current() kafka.Options { return kafka.Options{Version: kafka.Current, TransactionVersion: 2} }
 
-// suiteClusters are the brokers of the suite: transactions v2, v1 on a new broker, and a broker before v2.
+// suiteClusters are the brokers of the suite: transactions v2, v1 on a new broker, and a broker before v2. With -short only the
+// first: continuous integration has no time for all, and the campaign, the cases A to D and txn's tests run on the others, too.
 func suiteClusters() []kafka.Options {
+	if testing.Short() {
+		return []kafka.Options{current()}
+	}
 	return []kafka.Options{current(), {Version: kafka.Current, TransactionVersion: 1}, {Version: kafka.BeforeV2}}
 }
 
