@@ -58,7 +58,7 @@ func stalls(t *testing.T, n *kafka.Node, length time.Duration) {
 // bounces: three brokers, one after the other stopped or killed and started again, under load; leaders and
 // coordinators move away and, by preferred election, back. The cluster has to outlive its cells: their verdict reads it.
 func (c *campaign) bounces(t *testing.T) {
-	for _, o := range suiteClusters()[:c.repeats(1, 2)] {
+	for _, o := range allClusters()[:c.repeats(1, 2)] {
 		t.Run(clusterName(o), func(t *testing.T) {
 			o.Nodes, o.Properties = 3, map[string]string{"min.insync.replicas": "2"}
 			cluster := startCluster(t, o)

@@ -44,7 +44,7 @@ func TestCampaign(t *testing.T) {
 	builds.binary(t)
 	c := &campaign{full: *campaignSize == "full", dir: t.TempDir(), table: &table{}}
 	t.Run("single", func(t *testing.T) {
-		for _, o := range suiteClusters()[:2] { // transactions v2 and v1 on the newest broker
+		for _, o := range allClusters()[:2] { // transactions v2 and v1 on the newest broker
 			o.Proxied = true
 			// Nobody kills these brokers, and one that is short of processor time must not be fenced for it.
 			o.Properties = map[string]string{"broker.session.timeout.ms": "30000"}

@@ -19,13 +19,18 @@ import (
 // current is what every scenario runs on.
 func current() kafka.Options { return kafka.Options{Version: kafka.Current, TransactionVersion: 2} }
 
-// suiteClusters are the brokers of the suite: transactions v2, v1 on a new broker, and a broker before v2. With -short only the
-// first: continuous integration has no time for all, and the campaign, the cases A to D and txn's tests run on the others, too.
+// allClusters are the brokers of the suite: transactions v2, v1 on a new broker, and a broker before v2.
+func allClusters() []kafka.Options {
+	return []kafka.Options{current(), {Version: kafka.Current, TransactionVersion: 1}, {Version: kafka.BeforeV2}}
+}
+
+// suiteClusters are those that a test runs on, one after the other: all, but with -short only the first. Continuous
+// integration has no time for all, and the campaign, the cases A to D and txn's tests run on the others, too.
 func suiteClusters() []kafka.Options {
 	if testing.Short() {
-		return []kafka.Options{current()}
+		return allClusters()[:1]
 	}
-	return []kafka.Options{current(), {Version: kafka.Current, TransactionVersion: 1}, {Version: kafka.BeforeV2}}
+	return allClusters()
 }
 
 // startCluster boots a cluster of the test's own: for tests that kill brokers.
