@@ -33,9 +33,7 @@ func (c *recoverCommand) Run(env environment) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), repairTimeout)
-	defer cancel()
-	ctx, release := env.stoppable(ctx)
+	ctx, release := env.looking()
 	defer release()
 	plans := []plan{}
 	for _, b := range file.Bridges {

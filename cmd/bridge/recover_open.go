@@ -22,6 +22,13 @@ import (
 // repairTimeout bounds what only looks. What is asked for meanwhile is answered at once by brokers that work.
 const repairTimeout = 30 * time.Second
 
+// looking is the context of a command that only looks: it ends after repairTimeout, or when a stop is asked for.
+func (e environment) looking() (_ context.Context, release func()) {
+	ctx, cancel := context.WithTimeout(context.Background(), repairTimeout)
+	ctx, stop := e.stoppable(ctx)
+	return ctx, func() { stop(); cancel() }
+}
+
 // repair is one bridge as the commands see it that look at it, or mend it, while no daemon of it runs.
 type repair struct {
 	b           configs.Bridge

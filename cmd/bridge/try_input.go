@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"unicode/utf8"
@@ -144,14 +145,7 @@ func inputHeaders(raw json.RawMessage) (batch.Headers, error) {
 	return buf.Headers(), nil
 }
 
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
-}
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 // textOrBytes is b as text where it is valid UTF-8, otherwise as bytes.
 func textOrBytes(b []byte) (*string, []byte) {

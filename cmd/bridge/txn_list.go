@@ -136,9 +136,7 @@ func (c *txnList) Run(env environment) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), repairTimeout)
-	defer cancel()
-	ctx, release := env.stoppable(ctx)
+	ctx, release := env.looking()
 	defer release()
 	all := []transaction{}
 	for _, b := range file.Bridges {
