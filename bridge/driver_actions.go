@@ -11,10 +11,6 @@ import (
 	"kafkabridge/semantics"
 )
 
-// sweeperInterval is how long after its timeout a transaction may still be committed: the broker looks for expired ones
-// every 10 s by default (transaction.abort.timed.out.transaction.cleanup.interval.ms).
-const sweeperInterval = 10 * time.Second
-
 // obey performs everything that the machine asks for.
 func (d *driver) obey() error {
 	for _, a := range d.m.Ready() {
@@ -137,21 +133,14 @@ func (d *driver) peek(ctx context.Context, g *generation) (semantics.Event, erro
 func (d *driver) settle(ctx context.Context, a semantics.Settle) (semantics.Event, error) {
 	d.b.hub.waiting("settling", fmt.Sprintf("asking for the outcome of %s", a.Tx))
 	defer d.b.hub.waiting("settling", "")
-	if a.Bounded {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Duration(a.Timeout)*time.Millisecond+sweeperInterval)
-		defer cancel()
-	}
-	outcome, next, err := d.b.p.Arbiter.End(ctx, a.Tx, true)
-	switch {
-	case err == nil:
-		d.b.log.Debug("settled", "txn", a.Tx.ID, "pid", a.Tx.ProducerID, "pepoch", a.Tx.ProducerEpoch, "outcome", outcome)
-		return semantics.Settled{Outcome: outcome, Next: next}, nil
-	case a.Bounded && errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return semantics.Settled{}, nil
-	default:
+	e, err := Settle(ctx, d.b.p.Arbiter, a)
+	if err != nil {
 		return nil, err
 	}
+	if e.Outcome != 0 {
+		d.b.log.Debug("settled", "txn", a.Tx.ID, "pid", a.Tx.ProducerID, "pepoch", a.Tx.ProducerEpoch, "outcome", e.Outcome)
+	}
+	return e, nil
 }
 
 func (d *driver) storeStatus(a semantics.StoreStatus) (semantics.Event, error) {
@@ -165,7 +154,7 @@ func (d *driver) fence(ctx context.Context, a semantics.Fence) (e semantics.Even
 		if a.Known.IsZero() {
 			tx, err = d.b.p.Arbiter.Fence(ctx, a.ID)
 		} else {
-			tx, err = d.reclaim(ctx, a.Known)
+			tx, err = Reclaim(ctx, d.b.p.Arbiter, a.Known)
 		}
 		return err
 	})
@@ -173,20 +162,6 @@ func (d *driver) fence(ctx context.Context, a semantics.Fence) (e semantics.Even
 		d.b.p.Failpoint("after-fence")
 	}
 	return semantics.Fenced{Slot: a.Slot, Tx: tx}, err
-}
-
-// reclaim initialises an id that is still this incarnation's own, without taking it back from a rival (ledger = false). What is open on it is
-// aborted first, because the one attempt after the failure may not have got through: with transaction.version 1, InitProducerID with producer
-// id and epoch on an open transaction aborts it, bumps the epoch and then answers the same request with PRODUCER_FENCED (seen on Kafka 4.4
-// and 3.9), which would look like a rival. What is prepared was settled before.
-func (d *driver) reclaim(ctx context.Context, known semantics.Transaction) (semantics.Transaction, error) {
-	if known.EndTxnVersion < 5 {
-		// Whatever definitive answer comes, nothing of ours is open any more; a rival is found out by Refresh.
-		if _, _, err := d.b.p.Arbiter.End(ctx, known, false); err != nil {
-			return semantics.Transaction{}, err
-		}
-	}
-	return d.b.p.Arbiter.Refresh(ctx, known)
 }
 
 func (d *driver) resolve(ctx context.Context, a semantics.Resolve) (semantics.Event, error) {

@@ -14,9 +14,6 @@ import (
 // resetAttempts bounds the recoveries of a reset: somebody waits at a terminal.
 const resetAttempts = 10
 
-// sweeper is how long after its timeout a transaction may still be committed (the broker's own interval).
-const sweeper = 10 * time.Second
-
 // resetDriver performs what the machine asks for in a run that moves no record. It recovers as a daemon does, up to the claim; its only
 // epoch has no output, and the barrier of that epoch brings the operator's positions. So a crash at any moment leaves
 // what a daemon's crash leaves, and the next start judges it by the same rules: old positions or new ones, never a mix.
@@ -155,21 +152,7 @@ func (d *resetDriver) look(ctx context.Context) (semantics.Event, error) {
 }
 
 func (d *resetDriver) settle(ctx context.Context, a semantics.Settle) (semantics.Event, error) {
-	bounded := ctx
-	if a.Bounded {
-		var cancel context.CancelFunc
-		bounded, cancel = context.WithTimeout(ctx, time.Duration(a.Timeout)*time.Millisecond+sweeper)
-		defer cancel()
-	}
-	outcome, next, err := d.r.sink.Coordinator.End(bounded, a.Tx, true)
-	switch {
-	case err == nil:
-		return semantics.Settled{Outcome: outcome, Next: next}, nil
-	case a.Bounded && ctx.Err() == nil && errors.Is(bounded.Err(), context.DeadlineExceeded):
-		return semantics.Settled{}, nil
-	default:
-		return nil, err
-	}
+	return bridge.Settle(ctx, d.r.sink.Coordinator, a)
 }
 
 // fence: with ledger = false a repeated recovery of this process carries producer id and epoch, after an abort of what may be open
@@ -178,15 +161,10 @@ func (d *resetDriver) fence(ctx context.Context, a semantics.Fence) (semantics.E
 	c := d.r.sink.Coordinator
 	var tx semantics.Transaction
 	var err error
-	switch {
-	case a.Known.IsZero():
+	if a.Known.IsZero() {
 		tx, err = c.Fence(ctx, a.ID)
-	case a.Known.EndTxnVersion < 5:
-		if _, _, err = c.End(ctx, a.Known, false); err == nil {
-			tx, err = c.Refresh(ctx, a.Known)
-		}
-	default:
-		tx, err = c.Refresh(ctx, a.Known)
+	} else {
+		tx, err = bridge.Reclaim(ctx, c, a.Known)
 	}
 	if err == nil {
 		d.fail("after-fence")
