@@ -170,6 +170,18 @@ func (b *Bridge) Status() bridge.Status {
 	return inner.Status()
 }
 
+// Alive is nil while the bridge works or waits for what can come by itself, and an error when only the end of the process helps.
+// See [bridge.Bridge.Alive]. A bridge that is not open is alive.
+func (b *Bridge) Alive() error {
+	b.mu.Lock()
+	inner := b.inner
+	b.mu.Unlock()
+	if inner == nil {
+		return nil
+	}
+	return inner.Alive()
+}
+
 // closeTimeout bounds the last thing that a bridge does. A disk that does not answer must not keep the process that was told
 // to stop; everything that has to be durable is so before.
 const closeTimeout = 5 * time.Second

@@ -46,6 +46,7 @@ type Bridge struct {
 	journal *journal
 	stop    chan struct{}
 	hub     hub
+	pulse   pulse
 }
 
 // New checks the options and wires a bridge. Nothing is connected to yet.

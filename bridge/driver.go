@@ -86,7 +86,9 @@ func (d *driver) run(ctx context.Context) error {
 	abandoned := stoppedTimer()
 	defer abandoned.Stop()
 	stop := d.b.stop
+	defer d.b.pulse.end()
 	for {
+		d.b.pulse.turn()
 		if err := d.obey(); err != nil {
 			return err
 		}

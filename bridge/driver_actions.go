@@ -417,7 +417,9 @@ func (d *driver) shrinkWindow() {
 // halted reads the store again: whether a Persist that was cut off is durable only the store knows. When it cannot be
 // read the bridge ends as it stands: the machine must not go on from what it remembers, and would abort what may be proposed.
 func (d *driver) halted(ctx context.Context, old *generation) (semantics.Event, error) {
+	ended := d.b.pulse.halt()
 	old.work.Wait()
+	ended()
 	checkpoints, err := d.load(ctx)
 	if err != nil && ctx.Err() == nil {
 		d.broken <- &semantics.Error{Class: semantics.Fatal, Exit: semantics.ExitGaveUp, Op: "load checkpoints", Err: err}

@@ -32,6 +32,7 @@ type sim struct {
 	maps    Registry
 	noStore bool
 	fail    func(operation string)
+	observe func(Observation)
 
 	mu   sync.Mutex
 	made map[string]int // records produced, by topic
@@ -98,7 +99,7 @@ func (s *sim) log() hclog.Logger { return hclog.NewNullLogger() }
 func (s *sim) start() {
 	s.t.Helper()
 	p := Parts{Writer: s.w, Arbiter: simArbiter{s.w}, Ledger: simLedger{s.w}, Store: s.w, Topics: &fakeSink{}, Maps: s.maps,
-		Log: hclog.NewNullLogger(), Incarnation: fmt.Sprint("run", s.w.next()), Failpoint: s.fail,
+		Log: hclog.NewNullLogger(), Incarnation: fmt.Sprint("run", s.w.next()), Failpoint: s.fail, Observe: s.observe,
 		Check: func(ctx context.Context) error { return s.w.op(ctx, "check", semantics.Transaction{}) }}
 	if s.noStore {
 		p.Store = nil

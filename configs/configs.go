@@ -44,7 +44,9 @@ type Bridge struct {
 
 // ServerOptions are the server block.
 type ServerOptions struct {
-	Listen string // host:port of the HTTP surface; empty: none
+	Listen string             // host:port of the HTTP surface; empty: none
+	Token  *connect.Secret    // bearer token of everything that holds data; nil: none
+	TLS    *connect.ServerTLS // nil: plain text
 }
 
 // LogOptions are the log block.
@@ -141,19 +143,6 @@ func (d *decoder) file() *File {
 		}
 	}
 	return out
-}
-
-func (d *decoder) server(g *serverGrammar) ServerOptions {
-	if g == nil {
-		g = &serverGrammar{}
-	}
-	o := ServerOptions{Listen: d.text(g.Listen, DefaultListen)}
-	if o.Listen != "" {
-		if !validHostPort(o.Listen, 0) {
-			d.bad(g.Listen, `listen is "host:port" with a port from 0 to 65535, as in %q; "" turns the server off.`, DefaultListen)
-		}
-	}
-	return o
 }
 
 func (d *decoder) log(g *logGrammar) LogOptions {

@@ -15,7 +15,17 @@ type fileGrammar struct {
 }
 
 type serverGrammar struct {
-	Listen *hcl.Attribute `hcl:"listen,optional"`
+	Listen *hcl.Attribute    `hcl:"listen,optional"`
+	Token  *hcl.Attribute    `hcl:"token,optional"`
+	TLS    *serverTLSGrammar `hcl:"tls,block"`
+}
+
+type serverTLSGrammar struct {
+	DefRange hcl.Range `hcl:",def_range"`
+
+	CertFile     *hcl.Attribute `hcl:"cert_file,optional"`
+	KeyFile      *hcl.Attribute `hcl:"key_file,optional"`
+	ClientCAFile *hcl.Attribute `hcl:"client_ca_file,optional"`
 }
 
 type logGrammar struct {

@@ -135,11 +135,18 @@ bridge "orders" {                         # [A-Za-z0-9._-]+ ; owns the state, th
 }
 
 server {
-  listen = "127.0.0.1:8080"               # HTTP: health, metrics, status; "" turns it off
+  listen = "127.0.0.1:8080"               # HTTP: health, metrics, status, page, log level; "" turns it off
+  #   token = file("token")               # bearer token that /status, /metrics and /log want (a file is read again when it changes); never wanted
+                                          # for /healthz, /readyz (which tells the reason only to those who send it), /, /page.css and /page.js
+  # tls {                                 # leave the block out: plain text; the files are read again when they change
+  #   cert_file      = "server.pem"       # required, with all certificates between it and its authority
+  #   key_file       = "server.key"       # required
+  #   client_ca_file = "clients.pem"      # mTLS: what wants the token also wants a client certificate of this authority
+  # }
 }
 
 log {
-  level  = "info"                         # trace | debug | info | warn | error
+  level  = "info"                         # trace | debug | info | warn | error; SIGHUP reads it again, and nothing else; PUT /log?level=debug sets it
   format = "text"                         # text | json
 }
 

@@ -278,3 +278,54 @@ func TestParseSize(t *testing.T) {
 		}
 	}
 }
+
+// TestServerBlock: token and tls, and what is warned about.
+func TestServerBlock(t *testing.T) {
+	dir := t.TempDir()
+	writeFile(t, dir, "token", "S3cr3t-XYZ\n")
+	parse := func(block string) (*File, error) {
+		return Parse([]byte(inBridge(goodSource, goodSink)+"\nserver {\n"+block+"\n}\n"), filepath.Join(dir, "x.hcl"))
+	}
+	f, err := parse("token = file(\"token\")\ntls {\ncert_file = \"s.pem\"\nkey_file = \"/k.pem\"\nclient_ca_file = \"ca.pem\"\n}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := connect.ServerTLS{CertFile: filepath.Join(dir, "s.pem"), KeyFile: "/k.pem", ClientCAFile: filepath.Join(dir, "ca.pem")}
+	if f.Server.Listen != DefaultListen || *f.Server.TLS != want || f.Server.Token.Text(nil) != "S3cr3t-XYZ" {
+		t.Errorf("%+v", f.Server)
+	}
+	for block, want := range map[string]string{
+		"token = \"\"":                "must not be empty",
+		"token = \"S3cr3t XYZ\"":      "it is sent in an HTTP header",
+		"token = \"S3cr3t-XYZ\\n\"":   "",
+		"token = \"S3cr3t-ä\"":        "it is sent in an HTTP header",
+		"token = S3cr3t":              "not shown",
+		"token = 5":                   "takes a string",
+		"tls {}":                      "\"cert_file\" is required",
+		"tls {\ncert_file = \"c\"\n}": "\"key_file\" is required",
+		"tls {\nca_file = \"c\"\n}":   "ca_file",
+		"tls {\ncert_file = \"c\"\nkey_file = \"\"\n}":      "must not be empty",
+		"tls {\ncert_file=\"c\"\nkey_file=\"k\"\n}\ntls {}": "Duplicate tls block",
+	} {
+		if _, err := parse(block); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "S3cr3t") {
+			t.Errorf("%s: %v, want %q", block, err, want)
+		}
+	}
+	full := "token = \"t\"\ntls {\ncert_file = \"c\"\nkey_file = \"k\"\n}"
+	for block, want := range map[string]string{
+		"": "", `listen = ""`: "", `listen = "localhost:80"`: "", `listen = "[::1]:80"`: "", `listen = "127.0.0.2:80"`: "",
+		`listen = ":80"`: "set server.token", `listen = "0.0.0.0:80"`: "set server.token", `listen = "[::]:80"`: "set server.token", `listen = "bridge:80"`: "set server.token",
+		"listen = \":80\"\ntoken = \"t\"": "in plain text", "listen = \":80\"\n" + full: "",
+		"listen = \":80\"\ntls {\ncert_file = \"c\"\nkey_file = \"k\"\nclient_ca_file = \"ca\"\n}": "",
+		"listen = \":80\"\ntls {\ncert_file = \"c\"\nkey_file = \"k\"\n}":                          "set server.token",
+	} {
+		f, err := parse(block)
+		if err != nil {
+			t.Errorf("%s: %v", block, err)
+			continue
+		}
+		if got := strings.Join(f.Server.Warnings(), "\n"); want == "" && got != "" || !strings.Contains(got, want) || strings.Contains(got, "\n") {
+			t.Errorf("%s: warnings %q, want %q", block, got, want)
+		}
+	}
+}

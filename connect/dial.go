@@ -3,36 +3,25 @@ package connect
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
-	"errors"
 	"fmt"
 	"net"
-	"os"
-	"sync"
-	"time"
 
 	"github.com/hashicorp/go-hclog"
 )
 
-// expiryWarning is how long before its end a client certificate is warned about.
-const expiryWarning = 24 * time.Hour
-
 // dialer opens connections. Safe for concurrent use.
 type dialer struct {
-	tls *TLS // nil: plain text
-	net net.Dialer
-	log hclog.Logger
-
-	mu   sync.Mutex
-	last *tls.Config // from the files when they could last be read
+	files *renewed // nil: plain text
+	net   net.Dialer
 }
 
 func newDialer(t *TLS, log hclog.Logger) (*dialer, error) {
-	d := &dialer{tls: t, net: net.Dialer{Timeout: dialTimeout}, log: log}
+	d := &dialer{net: net.Dialer{Timeout: dialTimeout}}
 	if t == nil {
 		return d, nil
 	}
-	if _, err := d.config(); err != nil {
+	d.files = &renewed{read: func() (*tls.Config, error) { return load(t) }, whose: "client", log: log}
+	if _, err := d.files.config(); err != nil {
 		return nil, err
 	}
 	if t.InsecureSkipVerify {
@@ -46,10 +35,10 @@ func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, erro
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	conn, err := d.net.DialContext(ctx, network, addr)
-	if err != nil || d.tls == nil {
+	if err != nil || d.files == nil {
 		return conn, err // a *net.OpError, which kgo looks at and which names the address
 	}
-	cfg, err := d.config()
+	cfg, err := d.files.config()
 	if err != nil {
 		_ = conn.Close() // nothing was sent
 		return nil, err
@@ -81,53 +70,21 @@ func (e *handshakeTimeoutError) Error() string {
 	return fmt.Sprintf("TLS handshake with %s: no answer within %s", e.addr, handshakeTimeout)
 }
 
-// config reads the files. Connections are rare, so they are simply read each time: comparing modification times was rejected,
-// they do not change when a symlink is swapped to a file that is as old. A pair that cannot be used is most likely being
-// replaced at this moment; the last good one serves until it can.
-func (d *dialer) config() (*tls.Config, error) {
-	cfg, err := load(d.tls)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if err != nil {
-		if d.last == nil {
-			return nil, err
-		}
-		d.log.Warn("tls: the files cannot be used; going on with what was read before", "error", err)
-		return d.last, nil
-	}
-	if len(cfg.Certificates) > 0 {
-		leaf := cfg.Certificates[0].Leaf
-		// A third of its life: certificates that live for an hour, and are renewed, would warn at every connection.
-		if left := time.Until(leaf.NotAfter); left < min(expiryWarning, leaf.NotAfter.Sub(leaf.NotBefore)/3) {
-			d.log.Warn("tls: the client certificate ends soon or has ended", "cert_file", d.tls.CertFile, "not_after", leaf.NotAfter)
-		}
-	}
-	d.last = cfg
-	return cfg, nil
-}
-
 func load(t *TLS) (*tls.Config, error) {
 	cfg := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName, InsecureSkipVerify: t.InsecureSkipVerify}
 	if t.CAFile != "" {
-		pem, err := os.ReadFile(t.CAFile)
+		roots, err := pool("ca_file", t.CAFile)
 		if err != nil {
-			return nil, fmt.Errorf("tls: ca_file: %w", err)
+			return nil, err
 		}
-		cfg.RootCAs = x509.NewCertPool()
-		if !cfg.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("tls: ca_file %s holds no PEM certificate", t.CAFile)
-		}
+		cfg.RootCAs = roots
 	}
 	if t.CertFile == "" {
 		return cfg, nil
 	}
-	cert, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
+	cert, err := keyPair(t.CertFile, t.KeyFile)
 	if err != nil {
-		var path *os.PathError
-		if errors.As(err, &path) {
-			return nil, fmt.Errorf("tls: cert_file, key_file: %w", err)
-		}
-		return nil, fmt.Errorf("tls: cert_file %s and key_file %s: %w (an encrypted key is not supported)", t.CertFile, t.KeyFile, err)
+		return nil, err
 	}
 	cfg.Certificates = []tls.Certificate{cert}
 	return cfg, nil

@@ -23,8 +23,9 @@ const (
 type SecretFile struct {
 	path string
 
-	mu   sync.Mutex
-	seen []string // newest last
+	mu      sync.Mutex
+	seen    []string // newest last
+	trouble string   // what was warned about; empty: all is well
 }
 
 // NewSecretFile takes the path and what was read from it at first.
@@ -46,15 +47,19 @@ func (f *SecretFile) read(log hclog.Logger) string {
 	defer f.mu.Unlock()
 	last := f.seen[len(f.seen)-1]
 	if err != nil {
-		log.Warn("sasl: the file of the secret cannot be used; going on with what was read before", "file", f.path, "error", err)
+		if f.trouble != err.Error() { // once: whoever connects or asks decides how often it is read
+			f.trouble = err.Error()
+			log.Warn("the file of the secret cannot be used; going on with what was read before", "file", f.path, "error", err)
+		}
 		return last
 	}
+	f.trouble = ""
 	if text == last {
 		return text
 	}
 	f.seen = append(slices.DeleteFunc(f.seen, func(s string) bool { return s == text }), text)
 	f.seen = f.seen[max(0, len(f.seen)-seenSecrets):]
-	log.Info("sasl: the secret has been replaced; new connections use it", "file", f.path)
+	log.Info("the secret has been replaced; from now on the new one is used", "file", f.path)
 	return text
 }
 

@@ -1,9 +1,13 @@
-// Package server is the HTTP surface of the daemon: health, readiness, status and Prometheus metrics. It reads what bridges
-// show of themselves and changes nothing.
+// Package server is the HTTP surface of the daemon: health, readiness, status, Prometheus metrics and the log level. It reads
+// what bridges show of themselves; the log level is the one thing that it changes.
+//
+// Who may read what: with a token, /status, /metrics and /log want it; /healthz, /readyz and the files of the page never do,
+// since probes have no token and the files hold no data. /readyz tells the reason only to those who may read.
 package server
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/net/netutil"
 
 	"kafkabridge/bridge"
 )
@@ -37,16 +42,19 @@ type Server struct {
 	bridges []Bridge
 	metrics *Metrics
 	log     hclog.Logger
+	o       Options
 	http    *http.Server
 	done    chan error
 }
 
 // The limits that keep a slow or hostile client from holding the process.
 const (
-	readTimeout    = 5 * time.Second
+	readTimeout    = 5 * time.Second // header and body; also the TLS handshake
 	writeTimeout   = 30 * time.Second
 	idleTimeout    = time.Minute
 	maxHeaderBytes = 16 << 10
+	maxBodyBytes   = 4 << 10 // no request needs one
+	maxConnections = 256     // at the same time; more wait to be accepted
 	shutdownGrace  = 2 * time.Second
 )
 
@@ -63,11 +71,16 @@ func (s *Server) Start(address string) (net.Addr, error) {
 	if err != nil {
 		return nil, fmt.Errorf("server.listen %q: %w", address, err)
 	}
-	s.http = &http.Server{Handler: s.Handler(), ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
+	addr := l.Addr()
+	l = netutil.LimitListener(l, maxConnections)
+	if s.o.TLS != nil {
+		l = tls.NewListener(l, s.o.TLS)
+	}
+	s.http = &http.Server{Handler: s.Handler(), ReadHeaderTimeout: readTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
 		MaxHeaderBytes: maxHeaderBytes, ErrorLog: s.log.StandardLogger(&hclog.StandardLoggerOptions{ForceLevel: hclog.Debug})}
 	s.done = make(chan error, 1)
 	go s.serve(l)
-	return l.Addr(), nil
+	return addr, nil
 }
 
 func (s *Server) serve(l net.Listener) { s.done <- s.http.Serve(l) }
@@ -93,25 +106,41 @@ func (s *Server) Handler() http.Handler {
 	page(mux)
 	mux.HandleFunc("GET /healthz", s.healthz)
 	mux.HandleFunc("GET /readyz", s.readyz)
-	mux.HandleFunc("GET /status", s.status)
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}))
-	return mux
+	mux.Handle("GET /status", s.guard(http.HandlerFunc(s.status)))
+	mux.Handle("GET /log", s.guard(http.HandlerFunc(s.showLevel)))
+	mux.Handle("PUT /log", s.guard(http.HandlerFunc(s.setLevel)))
+	mux.Handle("GET /metrics", s.guard(promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError})))
+	return http.MaxBytesHandler(mux, maxBodyBytes)
 }
 
+// healthz is 200 while the process works. One that waits for a broker works: to kill it would not bring the broker back.
 func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	if s.o.Alive != nil {
+		if err := s.o.Alive(); err != nil {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = fmt.Fprintln(w, err)
+			return
+		}
+	}
 	_, _ = fmt.Fprintln(w, "ok")
 }
 
 // readyz is 200 only when every bridge is running, and says why not otherwise.
-func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
+func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	d := s.document()
 	if !d.Ready {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
+	code, _ := s.refuses(r)
 	for _, b := range d.Bridges {
 		if b.Ready {
 			_, _ = fmt.Fprintf(w, "%s: ready\n", b.Bridge)
+			continue
+		}
+		if code != 0 { // the reason may name brokers and topics
+			_, _ = fmt.Fprintf(w, "%s: not ready\n", b.Bridge)
 			continue
 		}
 		_, _ = fmt.Fprintf(w, "%s: not ready: %s\n", b.Bridge, b.Reason)

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -26,6 +28,9 @@ type runCommand struct {
 
 // Run is the daemon.
 func (c *runCommand) Run(env environment) error {
+	hangup := make(chan os.Signal, 1) // a second one while the first is obeyed finds the same file
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
 	file, err := configs.Load(c.Config)
 	if err != nil {
 		return err
@@ -38,6 +43,7 @@ func (c *runCommand) Run(env environment) error {
 	if err != nil {
 		return err
 	}
+	d.path, d.hangup = c.Config, hangup
 	return d.run(env, c.UntilEnd)
 }
 
@@ -47,6 +53,9 @@ type daemon struct {
 	log     hclog.Logger
 	bridges []*kafkabridge.Bridge
 	server  *server.Server
+	path    string           // of the file
+	hangup  <-chan os.Signal // asks for the file's log level
+	notify  *notifier
 }
 
 func newLogger(o configs.LogOptions, env environment) hclog.Logger {
@@ -64,6 +73,14 @@ func newDaemon(file *configs.File, env environment, adjust func(*bridge.Options)
 	if err != nil {
 		return nil, err
 	}
+	secured, err := surface(file.Server, d.log.Named("http"))
+	if err != nil {
+		return nil, err
+	}
+	secured.Alive = d.alive
+	for _, w := range file.Server.Warnings() {
+		d.log.Warn(w)
+	}
 	metrics := server.NewMetrics()
 	var shown []server.Bridge
 	for _, b := range file.Bridges {
@@ -76,6 +93,7 @@ func newDaemon(file *configs.File, env environment, adjust func(*bridge.Options)
 		shown = append(shown, a)
 	}
 	d.server = server.New(version, shown, metrics, d.log.Named("http"))
+	d.server.Use(secured)
 	return d, nil
 }
 
@@ -107,10 +125,14 @@ func (d *daemon) run(env environment, progress bool) error {
 	if progress && isatty.IsTerminal(os.Stderr.Fd()) {
 		shown.Go(func() { d.showProgress(env, finished) })
 	}
+	d.notify = newNotifier(d)
+	notified := d.notify.start(finished)
+	shown.Go(func() { d.obeyHangups(finished) })
 	first := d.wait(env, results)
 	running.Wait()
 	close(finished)
 	shown.Wait()
+	notified()
 	if d.file.Server.Listen != "" {
 		if err := d.server.Close(); err != nil {
 			d.log.Warn("the HTTP server did not close cleanly", "error", err)
@@ -140,7 +162,17 @@ func (d *daemon) wait(env environment, results <-chan error) (first error) {
 	return first
 }
 
+// alive is an error when only the end of the process helps one of the bridges.
+func (d *daemon) alive() error {
+	var errs []error
+	for _, a := range d.bridges {
+		errs = append(errs, a.Alive())
+	}
+	return errors.Join(errs...)
+}
+
 func (d *daemon) stop() {
+	d.notify.stopping()
 	for _, a := range d.bridges {
 		a.Stop()
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,8 +13,11 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+
 	"kafkabridge/bridge"
 	"kafkabridge/configs"
+	"kafkabridge/connect"
 	"kafkabridge/semantics"
 	"kafkabridge/server"
 )
@@ -50,15 +54,25 @@ func askDaemon(env environment, file *configs.File) (d server.Document, err erro
 	defer cancel()
 	ctx, release := env.stoppable(ctx)
 	defer release()
-	resp, err := get(ctx, "http://"+net.JoinHostPort(host, port)+"/status")
-	if errors.Is(err, syscall.ECONNREFUSED) {
+	resp, err := get(ctx, net.JoinHostPort(host, port), file.Server)
+	var plain tls.RecordHeaderError
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
 		return d, errNoDaemon
-	}
-	if err != nil {
+	case errors.Is(err, connect.ErrOtherCertificate):
+		return d, &notOursError{listen, "has another certificate than server.tls.cert_file"}
+	case errors.As(err, &plain):
+		return d, &notOursError{listen, "does not speak TLS, and this file has server.tls (was it added after the start?)"}
+	case err != nil:
 		return d, fmt.Errorf("ask the daemon at %s: %w", listen, err)
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
+	switch {
+	case resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden:
+		return d, &notOursError{listen, "answers " + resp.Status + ": server.token and server.tls are not those that the daemon was started with"}
+	case resp.StatusCode == http.StatusBadRequest && file.Server.TLS == nil:
+		return d, &notOursError{listen, "answers " + resp.Status + ", most likely it speaks TLS, and this file has no server.tls"}
+	case resp.StatusCode != http.StatusOK:
 		return d, &notOursError{listen, "answers " + resp.Status}
 	}
 	if err := json.NewDecoder(io.LimitReader(resp.Body, maxStatusBytes)).Decode(&d); err != nil {
@@ -72,14 +86,26 @@ func askDaemon(env environment, file *configs.File) (d server.Document, err erro
 	return d, nil
 }
 
-// get asks without a proxy, which is for the world outside, and follows nobody elsewhere.
-func get(ctx context.Context, url string) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+// get asks without a proxy, which is for the world outside, and follows nobody elsewhere: the token is for the daemon.
+func get(ctx context.Context, address string, o configs.ServerOptions) (*http.Response, error) {
+	transport := &http.Transport{DisableKeepAlives: true}
+	scheme := "http"
+	if o.TLS != nil {
+		var err error
+		if transport.TLSClientConfig, err = o.TLS.ClientConfig(); err != nil {
+			return nil, err
+		}
+		scheme = "https"
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+address+"/status", nil)
 	if err != nil {
 		return nil, fmt.Errorf("status: %w", err)
 	}
+	if o.Token != nil {
+		req.Header.Set("Authorization", "Bearer "+o.Token.Text(hclog.NewNullLogger()))
+	}
 	cl := http.Client{
-		Transport:     &http.Transport{DisableKeepAlives: true},
+		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return cl.Do(req)

@@ -1,0 +1,73 @@
+package configs
+
+import (
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"kafkabridge/connect"
+)
+
+// server translates the server block.
+func (d *decoder) server(g *serverGrammar) ServerOptions {
+	if g == nil {
+		g = &serverGrammar{}
+	}
+	o := ServerOptions{Listen: d.text(g.Listen, DefaultListen), Token: d.token(g.Token), TLS: d.serverTLS(g.TLS)}
+	if o.Listen != "" {
+		if !validHostPort(o.Listen, 0) {
+			d.bad(g.Listen, `listen is "host:port" with a port from 0 to 65535, as in %q; "" turns the server off.`, DefaultListen)
+		}
+	}
+	return o
+}
+
+// token is nil when none is written. One that no header can carry would lock everybody out.
+func (d *decoder) token(a *hcl.Attribute) *connect.Secret {
+	text := d.secret(a)
+	if text == "" {
+		return nil
+	}
+	if strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		d.bad(a, "token may hold letters, digits and signs of ASCII only, without spaces and line breaks: it is sent in an HTTP header.")
+	}
+	return connect.NewSecret(text, d.secretFile(a))
+}
+
+func (d *decoder) serverTLS(g *serverTLSGrammar) *connect.ServerTLS {
+	if g == nil {
+		return nil
+	}
+	d.required(g.CertFile, g.DefRange, "cert_file")
+	d.required(g.KeyFile, g.DefRange, "key_file")
+	return &connect.ServerTLS{CertFile: d.pathOf(g.CertFile), KeyFile: d.pathOf(g.KeyFile), ClientCAFile: d.pathOf(g.ClientCAFile)}
+}
+
+// Warnings are what may be meant, and is dangerous if it is not: one line each, with what to do.
+func (o ServerOptions) Warnings() []string {
+	if o.Listen == "" || onLoopback(o.Listen) {
+		return nil
+	}
+	switch {
+	case o.Token == nil && (o.TLS == nil || o.TLS.ClientCAFile == ""):
+		return []string{"server.listen " + strconv.Quote(o.Listen) + " is not on loopback, and there is neither server.token nor tls.client_ca_file: " +
+			"whoever reaches it reads topic names, positions and errors; set server.token, or listen on 127.0.0.1"}
+	case o.Token != nil && o.TLS == nil:
+		return []string{"server.listen " + strconv.Quote(o.Listen) + " is not on loopback, and there is no server.tls: " +
+			"the token crosses the network in plain text; add tls to the server block, or let a proxy on this machine do it"}
+	}
+	return nil
+}
+
+// onLoopback says whether only this machine can reach the address.
+func onLoopback(listen string) bool {
+	host, _, err := net.SplitHostPort(listen)
+	if err != nil {
+		return false
+	}
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
+}
