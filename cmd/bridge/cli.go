@@ -24,6 +24,7 @@ type commands struct {
 	Txn         txnCommand         `cmd:"" help:"List and end the open transactions of this file's bridges."`
 	Reset       resetCommand       `cmd:"" help:"Set new positions of a bridge that does not run, through its ledger or state directory."`
 	Verify      verifyCommand      `cmd:"" help:"Compare what the sources hold with what a read_committed reader sees in the sink: lost, doubled, reordered, changed. Exit code 1 when something differs."`
+	Completion  completionCommand  `cmd:"" help:"Print a shell's completion script: source <(bridge completion bash)."`
 	Version     versionCommand     `cmd:"" help:"Show version, commit and Go version."`
 }
 
@@ -80,6 +81,9 @@ func run(args []string, env environment) error {
 		kong.Writers(env.stdout, env.stderr), kong.Exit(func(int) { exited = true }), kong.UsageOnError())
 	if err != nil {
 		return fmt.Errorf("command line: %w", err)
+	}
+	if len(args) > 0 && args[0] == completeWord {
+		return complete(parser.Model.Node, args[1:], env)
 	}
 	ctx, err := parser.Parse(args)
 	switch {

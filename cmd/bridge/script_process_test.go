@@ -80,6 +80,11 @@ func cmdStart(ts *testscript.TestScript, neg bool, args []string) {
 	p.cmd.Args[0] = args[1]
 	p.cmd.Dir = ts.MkAbs(".")
 	p.cmd.Env = append(os.Environ(), "PASSWORD="+ts.Getenv("PASSWORD"), "TMPDIR="+ts.Getenv("TMPDIR"))
+	for _, name := range []string{"NOTIFY_SOCKET", "WATCHDOG_USEC"} {
+		if v := ts.Getenv(name); v != "" {
+			p.cmd.Env = append(p.cmd.Env, name+"="+v)
+		}
+	}
 	out, err := os.Create(ts.MkAbs(args[0] + ".out"))
 	ts.Check(err)
 	errs, err := os.Create(ts.MkAbs(args[0] + ".err"))
@@ -101,8 +106,8 @@ func (p *process) wait(files ...io.Closer) {
 
 func cmdSignal(ts *testscript.TestScript, neg bool, args []string) {
 	usage(ts, neg, len(args) == 2, "signal NAME SIGNAL")
-	s, ok := map[string]syscall.Signal{"TERM": syscall.SIGTERM, "INT": syscall.SIGINT, "KILL": syscall.SIGKILL}[args[1]]
-	usage(ts, neg, ok, "signal NAME TERM|INT|KILL")
+	s, ok := map[string]syscall.Signal{"TERM": syscall.SIGTERM, "INT": syscall.SIGINT, "KILL": syscall.SIGKILL, "HUP": syscall.SIGHUP}[args[1]]
+	usage(ts, neg, ok, "signal NAME TERM|INT|KILL|HUP")
 	ts.Check(processOf(ts, args[0]).cmd.Process.Signal(s))
 }
 

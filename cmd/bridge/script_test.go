@@ -35,7 +35,11 @@ func TestMain(m *testing.M) {
 //	deletetopic ADDR TOPIC    deletes it
 //	code N COMMAND ...        fails unless the command ends with exit code N within two minutes; stdout and stderr as with exec
 //	start NAME COMMAND ...    starts a process; its output is in the files NAME.out and NAME.err
-//	signal NAME SIGNAL        TERM, INT, KILL
+//	signal NAME SIGNAL        TERM, INT, KILL, HUP
+//	supervisor PATH           listens as systemd does, at PATH or @ABSTRACT; what it hears is in the file supervisor, a message a line
+//	heard REGEXP              waits until that file matches
+//	certificate NAME          makes NAME.pem and NAME.key for localhost, and ca.pem, whose authority signs them, and client.pem and .key
+//	ask CODE METHOD URL REGEXP [HEADER: VALUE | cert:NAME ...]   like http, with a method, headers and a client certificate; trusts ca.pem
 //	ended NAME N DURATION     fails unless the process ends with exit code N within the duration
 //	logged NAME REGEXP        waits until NAME.err matches
 //	printed NAME REGEXP       waits until NAME.out matches
@@ -56,7 +60,7 @@ func TestScripts(t *testing.T) {
 			"kfake": cmdKfake, "stopkfake": cmdStopKfake, "freeze": cmdFreeze, "silent": cmdSilent, "accepted": cmdAccepted, "refused": cmdRefused, "produce": cmdProduce, "same": cmdSame, "count": cmdCount,
 			"append": cmdAppend, "initpid": cmdInitPID, "deletetopic": cmdDeleteTopic,
 			"code": cmdCode, "start": cmdStart, "signal": cmdSignal, "ended": cmdEnded, "logged": cmdLogged, "printed": cmdPrinted,
-			"http": cmdHTTP, "topics": cmdTopics, "lines": cmdLines, "samples": cmdSamples, "envsubst": cmdEnvsubst,
+			"http": cmdHTTP, "ask": cmdAsk, "certificate": cmdCertificate, "supervisor": cmdSupervisor, "heard": cmdHeard, "topics": cmdTopics, "lines": cmdLines, "samples": cmdSamples, "envsubst": cmdEnvsubst,
 		},
 		Condition: func(cond string) (bool, error) {
 			return cond == "root" && os.Getuid() == 0, nil
