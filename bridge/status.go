@@ -25,35 +25,42 @@ type Status struct {
 
 	Transaction Transactions `json:"transaction"`
 
-	Restarts    int64            `json:"restarts"` // recoveries inside this process after a failure
-	LastFailure string           `json:"last_failure,omitempty"`
-	Recoveries  map[string]int64 `json:"recoveries"` // by outcome
-	Recovery    *RecoveryStatus  `json:"recovery,omitempty"`
-	Replayed    int64            `json:"replayed_records"` // records read again because their transaction was aborted
+	Restarts         int64            `json:"restarts"` // recoveries inside this process after a failure
+	LastFailure      string           `json:"last_failure,omitempty"`
+	LastFailureMs    int64            `json:"last_failure_ms"` // Unix milliseconds; 0: none
+	Recoveries       map[string]int64 `json:"recoveries"`      // by outcome
+	Recovery         *RecoveryStatus  `json:"recovery,omitempty"`
+	RecentRecoveries []RecoveryStatus `json:"recent_recoveries"` // the last ones, newest last
+	Replayed         int64            `json:"replayed_records"`  // records read again because their transaction was aborted
 
 	Checkpoints       map[string]int64   `json:"checkpoints"`        // by result
-	RecentCheckpoints []CheckpointStatus `json:"recent_checkpoints"` // the last ones, newest last
+	RecentCheckpoints []CheckpointStatus `json:"recent_checkpoints"` // the last ones, newest last; then what is under way
 
 	Sources []SourceStatus `json:"sources"`
-	Maps    MapStats       `json:"maps"` // since the process began, all map tasks
+	Chain   []string       `json:"chain"` // the maps' kinds in order
+	Sink    string         `json:"sink"`  // the sink block's name
+	Maps    MapStats       `json:"maps"`  // since the process began, all map tasks
 	Gaps    int64          `json:"gaps"`
 	Waiting []string       `json:"waiting,omitempty"` // whatever waits, with its reason
 }
 
-// Transactions are the open and the prepared transaction of EXACTLY_ONCE.
+// Transactions are the open and the prepared transaction of EXACTLY_ONCE. Ages are in seconds; 0: the broker's clock does not run yet.
 type Transactions struct {
-	Open       string  `json:"open,omitempty"`
-	OpenSecs   float64 `json:"open_seconds"` // how long the older of the two has been open
-	Prepared   string  `json:"prepared,omitempty"`
-	TimeoutSec float64 `json:"timeout_seconds"`
+	Open        string  `json:"open,omitempty"`
+	OpenAge     float64 `json:"open_age_seconds"`
+	OpenSecs    float64 `json:"open_seconds"` // the age of the older of the two
+	Prepared    string  `json:"prepared,omitempty"`
+	PreparedAge float64 `json:"prepared_age_seconds"`
+	TimeoutSec  float64 `json:"timeout_seconds"`
 }
 
-// RecoveryStatus is what the last recovery found and did.
+// RecoveryStatus is what one recovery found and did.
 type RecoveryStatus struct {
-	Outcome string          `json:"outcome"`
-	Epoch   semantics.Epoch `json:"epoch"`
-	Reason  string          `json:"reason"`
-	AtMs    int64           `json:"at_ms"` // Unix milliseconds
+	Outcome  string          `json:"outcome"`
+	Epoch    semantics.Epoch `json:"epoch"`
+	Reason   string          `json:"reason"`
+	AtMs     int64           `json:"at_ms"` // Unix milliseconds
+	Replayed int64           `json:"replayed_records"`
 }
 
 // CheckpointStatus is one checkpoint with the time of each phase in seconds.
@@ -93,30 +100,35 @@ type checkpointRun struct {
 	took  [phases]time.Duration
 }
 
-const recentCheckpoints = 20
+// What a status holds at most.
+const (
+	recentCheckpoints = 20
+	recentRecoveries  = 10
+)
 
 // hub collects what the driver does, for Status and metrics. All methods are safe from any goroutine.
 type hub struct {
 	b *Bridge
 
-	mu          sync.Mutex
-	now         semantics.Progress
-	openedAt    time.Time // of the open epoch
-	outAtOpen   int64     // batches written before it
-	preparedAt  time.Time // when the committing one was opened
-	lastDecided time.Time
-	restarts    int64
-	lastFailure string
-	exit        string
-	recoveries  map[string]int64
-	recovery    *RecoveryStatus
-	replayed    int64
-	results     map[string]int64
-	recent      []CheckpointStatus
-	underWay    map[semantics.Epoch]*checkpointRun
-	tasks       []*mapTask
-	past        MapStats // of earlier runs
-	waits       map[string]string
+	mu             sync.Mutex
+	now            semantics.Progress
+	openedAt       time.Time // of the open epoch
+	outAtOpen      int64     // batches written before it
+	preparedAt     time.Time // when the committing one was opened
+	lastDecided    time.Time
+	restarts       int64
+	lastFailure    string
+	failedAt       time.Time // of lastFailure
+	exit           string
+	recoveries     map[string]int64
+	lastRecoveries []RecoveryStatus // the last ones, newest last
+	replayed       int64
+	results        map[string]int64
+	recent         []CheckpointStatus
+	underWay       map[semantics.Epoch]*checkpointRun
+	tasks          []*mapTask
+	past           MapStats // of earlier runs
+	waits          map[string]string
 }
 
 func (h *hub) init(b *Bridge) {
@@ -214,17 +226,26 @@ func (h *hub) note(n semantics.Epoch, result string) CheckpointStatus {
 	}
 	c.took[c.at] += now.Sub(c.since)
 	c.since = now
-	s := CheckpointStatus{
+	s := c.status(n, result)
+	h.results[result]++
+	h.recent = keepLast(h.recent, s, recentCheckpoints)
+	return s
+}
+
+func (c checkpointRun) status(n semantics.Epoch, result string) CheckpointStatus {
+	return CheckpointStatus{
 		Epoch: n, Result: result, BeganMs: c.began.UnixMilli(),
 		Align: c.took[phaseAlign].Seconds(), Flush: c.took[phaseFlush].Seconds(),
 		Persist: c.took[phasePersist].Seconds(), Commit: c.took[phaseCommit].Seconds(),
 	}
-	h.results[result]++
-	if len(h.recent) == recentCheckpoints {
-		h.recent = slices.Delete(h.recent, 0, 1)
+}
+
+// keepLast appends v to a list that holds at most limit.
+func keepLast[T any](list []T, v T, limit int) []T {
+	if len(list) == limit {
+		list = slices.Delete(list, 0, 1)
 	}
-	h.recent = append(h.recent, s)
-	return s
+	return append(list, v)
 }
 
 // failed notes a failure and the checkpoints that it cut off. A fatal one ends the bridge: no restart follows.
@@ -234,7 +255,7 @@ func (h *hub) failed(err error) {
 	if !fatal {
 		h.restarts++
 	}
-	h.lastFailure = err.Error()
+	h.lastFailure, h.failedAt = err.Error(), time.Now()
 	cut := slices.Sorted(maps.Keys(h.underWay))
 	h.mu.Unlock()
 	for _, n := range cut {
@@ -248,8 +269,9 @@ func (h *hub) failed(err error) {
 func (h *hub) recovered(r semantics.Recovery) {
 	h.mu.Lock()
 	h.recoveries[string(r.Outcome)]++
-	h.recovery = &RecoveryStatus{Outcome: string(r.Outcome), Epoch: r.Epoch, Reason: r.Reason, AtMs: time.Now().UnixMilli()}
-	h.replayed += distance(r.From, r.To)
+	s := RecoveryStatus{Outcome: string(r.Outcome), Epoch: r.Epoch, Reason: r.Reason, AtMs: time.Now().UnixMilli(), Replayed: distance(r.From, r.To)}
+	h.lastRecoveries = keepLast(h.lastRecoveries, s, recentRecoveries)
+	h.replayed += s.Replayed
 	h.mu.Unlock()
 	h.b.p.Observe(Observation{Recovery: &r})
 }
@@ -334,21 +356,21 @@ func (h *hub) status() Status {
 	s := Status{
 		Bridge: h.b.o.Name, Semantic: h.b.o.Semantic.String(), Incarnation: h.b.p.Incarnation, State: h.now.State.String(),
 		Epoch: h.now.Epoch, DecidedEpoch: h.now.Decided, Restarts: h.restarts, LastFailure: h.lastFailure,
-		Recoveries: maps.Clone(h.recoveries), Recovery: h.recovery, Replayed: h.replayed,
-		Checkpoints: maps.Clone(h.results), RecentCheckpoints: slices.Clone(h.recent),
+		Recoveries: maps.Clone(h.recoveries), RecentRecoveries: slices.Clone(h.lastRecoveries), Replayed: h.replayed,
+		Checkpoints: maps.Clone(h.results), RecentCheckpoints: append(slices.Clone(h.recent), h.checkpointsUnderWay()...),
+		Transaction: h.transactions(), Chain: []string{}, Sink: h.b.o.Sink.Name,
 	}
 	if !h.lastDecided.IsZero() {
 		s.LastDecidedMs = h.lastDecided.UnixMilli()
 	}
-	s.Transaction.TimeoutSec = h.b.o.TransactionTimeout.Seconds()
-	if !h.now.Open.IsZero() {
-		s.Transaction.Open = h.now.Open.String()
-		if h.batchesOut() > h.outAtOpen { // the broker's clock starts with the first partition of the transaction
-			s.Transaction.OpenSecs = time.Since(h.openedAt).Seconds()
-		}
+	if !h.failedAt.IsZero() {
+		s.LastFailureMs = h.failedAt.UnixMilli()
 	}
-	if !h.now.Prepared.IsZero() {
-		s.Transaction.Prepared, s.Transaction.OpenSecs = h.now.Prepared.String(), time.Since(h.preparedAt).Seconds()
+	if n := len(s.RecentRecoveries); n > 0 {
+		s.Recovery = &s.RecentRecoveries[n-1]
+	}
+	for _, m := range h.b.o.Maps {
+		s.Chain = append(s.Chain, m.Kind)
 	}
 	s.Maps.add(h.past)
 	for _, t := range h.tasks {
@@ -358,6 +380,33 @@ func (h *hub) status() Status {
 		s.Waiting = append(s.Waiting, what+": "+h.waits[what])
 	}
 	return s
+}
+
+// transactions are the open and the prepared one. The caller holds mu.
+func (h *hub) transactions() Transactions {
+	t := Transactions{TimeoutSec: h.b.o.TransactionTimeout.Seconds()}
+	if !h.now.Open.IsZero() {
+		t.Open = h.now.Open.String()
+		if h.batchesOut() > h.outAtOpen { // the broker's clock starts with the first partition of the transaction
+			t.OpenAge = time.Since(h.openedAt).Seconds()
+		}
+	}
+	t.OpenSecs = t.OpenAge
+	if !h.now.Prepared.IsZero() {
+		t.Prepared, t.PreparedAge = h.now.Prepared.String(), time.Since(h.preparedAt).Seconds()
+		t.OpenSecs = t.PreparedAge
+	}
+	return t
+}
+
+// checkpointsUnderWay are those without a result, with the time of their phases until now. The caller holds mu.
+func (h *hub) checkpointsUnderWay() (list []CheckpointStatus) {
+	for _, n := range slices.Sorted(maps.Keys(h.underWay)) {
+		c := *h.underWay[n]
+		c.took[c.at] += time.Since(c.since)
+		list = append(list, c.status(n, ""))
+	}
+	return list
 }
 
 // unready says in one sentence why the bridge is not ready; empty when it is.

@@ -79,6 +79,18 @@ func TestNotReadyWhenNothingMoves(t *testing.T) {
 		if st := s.b.Status(); st.Ready || !contains(st.Reason, "checkpoint 1 has been under way for") {
 			t.Errorf("after 5 s: ready %v, reason %q", st.Ready, st.Reason)
 		}
+		// What hangs is seen while it hangs: the phase, and the age of the transaction that waits for its commit.
+		if st := s.b.Status(); len(st.RecentCheckpoints) != 1 || st.RecentCheckpoints[0].Result != "" || st.RecentCheckpoints[0].Commit < 4.9 || st.RecentCheckpoints[0].Flush > 0.1 {
+			t.Errorf("checkpoints: %+v", st.RecentCheckpoints)
+		}
+		if x := s.b.Status().Transaction; !contains(x.Prepared, "b-1") || x.PreparedAge < 5 || x.OpenSecs != x.PreparedAge || !contains(x.Open, "b-0") || x.OpenAge != 0 {
+			t.Errorf("nothing is written in the open one: %+v", x)
+		}
+		s.produce("in", 2)
+		s.after(2 * time.Second)
+		if x := s.b.Status().Transaction; x.OpenAge < 2 || x.OpenAge >= x.PreparedAge || x.OpenSecs != x.PreparedAge {
+			t.Errorf("something is written in the open one: %+v", x)
+		}
 	})
 }
 
@@ -143,6 +155,12 @@ func TestStatusCounts(t *testing.T) {
 		if st.Replayed != 10 || st.Restarts != 1 || !contains(st.LastFailure, "was not committed") || st.Checkpoints["failed"] != 1 || st.Checkpoints["decided"] != 2 {
 			t.Errorf("replayed %d, %d restarts, last failure %q, checkpoints %v", st.Replayed, st.Restarts, st.LastFailure, st.Checkpoints)
 		}
+		if r := st.RecentRecoveries; len(r) != 2 || r[0].Outcome != "clean" || r[0].Replayed != 0 || r[1].Outcome != "replayed" || r[1].Replayed != 10 || *st.Recovery != r[1] {
+			t.Errorf("recoveries: %+v, the last: %+v", r, st.Recovery)
+		}
+		if st.LastFailureMs < st.RecentRecoveries[0].AtMs || st.LastFailureMs > st.RecentRecoveries[1].AtMs {
+			t.Errorf("failed at %d, recoveries at %d and %d", st.LastFailureMs, st.RecentRecoveries[0].AtMs, st.RecentRecoveries[1].AtMs)
+		}
 		b := s.b
 		s.stop()
 		if st := b.Status(); st.Ready || st.Reason != "stopped" {
@@ -173,5 +191,22 @@ func TestNotReadyWhenTheSourceIsSilent(t *testing.T) {
 	r.partitions[k].waiting = ""
 	if why := reason(); why != "" {
 		t.Errorf("not asked: %q", why)
+	}
+}
+
+// TestStatusIsBounded: however long a bridge runs and fails, what a status holds of the past does not grow.
+func TestStatusIsBounded(t *testing.T) {
+	h := &hub{}
+	h.init(&Bridge{p: Parts{Observe: func(Observation) {}}})
+	for n := range semantics.Epoch(100) {
+		h.finish(n, "decided")
+		h.recovered(semantics.Recovery{Outcome: semantics.RecoveryClean, Epoch: n})
+	}
+	s := h.status()
+	if c := s.RecentCheckpoints; len(c) != recentCheckpoints || c[len(c)-1].Epoch != 99 {
+		t.Errorf("%d checkpoints: %+v", len(c), c)
+	}
+	if r := s.RecentRecoveries; len(r) != recentRecoveries || r[len(r)-1].Epoch != 99 || s.Recovery.Epoch != 99 {
+		t.Errorf("%d recoveries: %+v", len(r), r)
 	}
 }

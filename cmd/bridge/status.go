@@ -72,7 +72,7 @@ func stoppedStatus(file *configs.File) (stoppedDocument, error) {
 func stoppedBridgeOf(b configs.Bridge, dir directory) stoppedBridge {
 	s := stoppedBridge{Path: dir.Path, Stored: dir.Checkpoints, Status: bridge.Status{
 		Bridge: b.Options.Name, Semantic: b.Options.Semantic.String(), State: "stopped", Reason: "no daemon is running",
-		Recoveries: map[string]int64{}, Checkpoints: map[string]int64{}, RecentCheckpoints: []bridge.CheckpointStatus{}, Sources: []bridge.SourceStatus{},
+		Recoveries: map[string]int64{}, Checkpoints: map[string]int64{}, RecentCheckpoints: []bridge.CheckpointStatus{}, RecentRecoveries: []bridge.RecoveryStatus{}, Chain: []string{}, Sink: b.Options.Sink.Name, Sources: []bridge.SourceStatus{},
 	}}
 	s.Transaction.TimeoutSec = b.Options.TransactionTimeout.Seconds()
 	for _, c := range dir.read {
