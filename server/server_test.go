@@ -168,7 +168,7 @@ func decided(seconds float64) bridge.Observation {
 // TestPage: nothing of the page comes from elsewhere, and nothing that a status holds is taken for markup.
 func TestPage(t *testing.T) {
 	s := New("v", nil, NewMetrics(), hclog.NewNullLogger())
-	for path, kind := range map[string]string{"/": "text/html", "/page.js": "javascript", "/page.css": "text/css"} {
+	for path, kind := range map[string]string{"/": "text/html", "/page.js": "javascript", "/view.js": "javascript", "/rates.js": "javascript", "/dom.js": "javascript", "/page.css": "text/css"} {
 		r := httptest.NewRecorder()
 		s.Handler().ServeHTTP(r, httptest.NewRequest(http.MethodGet, path, nil))
 		body := r.Body.String()
