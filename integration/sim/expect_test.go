@@ -63,6 +63,30 @@ func (w *world) cleaned(in []oracle.Record) map[int64]bool {
 	return out
 }
 
+// place is where a record stands.
+type place struct {
+	tp
+	offset int64
+}
+
+// gone are the prints of what the sink may miss and the sources no longer hold. AT_LEAST_ONCE promises no order for it: a request of a dead incarnation
+// that arrives late brings it after what a later incarnation wrote, which could not read it any more.
+func (w *world) gone() map[string]bool {
+	out := map[string]bool{}
+	gaps := w.gaps()
+	for _, f := range w.feeders {
+		for _, in := range f.logs() {
+			cleaned := w.cleaned(in)
+			for _, r := range w.mapped(in) {
+				if (cleaned[r.Offset] || covered(gaps, r)) && !w.readable[place{tp{r.Topic, r.Partition}, r.Offset}] {
+					out[print(r)] = true
+				}
+			}
+		}
+	}
+	return out
+}
+
 // gap is a range that a bridge says it could not read: from inclusive, to exclusive.
 type gap struct {
 	tp

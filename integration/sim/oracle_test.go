@@ -90,6 +90,10 @@ func (w *world) judge(ctx context.Context) {
 
 // compare judges by the weakest semantic that an incarnation had.
 func (w *world) compare(shown []oracle.Record) {
+	if w.weakest == semantics.AtLeastOnce {
+		gone := w.gone()
+		shown = slices.DeleteFunc(shown, func(r oracle.Record) bool { return gone[print(r)] })
+	}
 	want := w.expected(w.prints(shown))
 	check := want.NewCheck()
 	if !w.cfg.byKey {
@@ -135,6 +139,9 @@ func (w *world) sane(ctx context.Context) bool {
 		}); err != nil {
 			w.errorf("oracle: read %s: %v", f.name, err)
 			return false
+		}
+		for _, r := range shown {
+			w.readable[place{tp{r.Topic, r.Partition}, r.Offset}] = true
 		}
 		want, seen := oracle.NewExpected(), w.prints(shown)
 		for part, in := range f.logs() {

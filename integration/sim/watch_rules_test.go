@@ -45,7 +45,7 @@ func (w *watch) sentBatch(who string, k txnKey, b batchKey, h header) {
 	if _, again := t.batches[b]; again {
 		return
 	}
-	t.batches[b] = false
+	t.batches[b], t.written = false, true
 	if t.commit {
 		w.errorf("I5, I6: %s writes %s/%d in %s, whose commit was asked for already", who, b.topic, b.partition, k)
 	}
@@ -182,6 +182,10 @@ func (w *watch) committed(who string, k txnKey) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	t := w.txn(k)
+	if t.commits > 0 && !t.written {
+		return // EndTxn v4: an AddPartitionsToTxn that was held up until after the commit has opened it again; there is nothing in it
+	}
+	t.written = false
 	if t.commits++; t.commits > 1 {
 		w.errorf("I6: %s was committed %d times", k, t.commits)
 	}

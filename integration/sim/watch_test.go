@@ -44,6 +44,7 @@ type txnSeen struct {
 	commit  bool              // its commit was asked for
 	known   bool              // and answered definitively
 	commits int               // by the coordinator
+	written bool              // something was sent since the last of them
 	blind   int               // the step of the process in which a blind InitProducerID gave out this epoch; 0: none did
 }
 

@@ -44,6 +44,7 @@ type world struct {
 	removals   int
 	deleted    map[tp]int64 // source records below are deleted
 	compacted  bool
+	readable   map[place]bool      // what readers see of the sources in the end
 	relics     []oracle.Record     // what readers had seen of sink topics that were removed
 	doomed     map[string]struct{} // what was not committed in them
 
@@ -67,7 +68,7 @@ func newWorld(t *testing.T, seed uint64) *world { return buildWorld(t, seed, fun
 // buildWorld makes the world of a seed with another configuration.
 func buildWorld(t *testing.T, seed uint64, change func(*config)) *world {
 	r := func(n uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, n)) }
-	w := &world{t: t, seed: seed, cfg: newConfig(r(1)), tr: newTrace(), rand: r(2), diskRand: r(3), full: make(chan struct{}), deleted: map[tp]int64{}, doomed: map[string]struct{}{}}
+	w := &world{t: t, seed: seed, cfg: newConfig(r(1)), tr: newTrace(), rand: r(2), diskRand: r(3), full: make(chan struct{}), deleted: map[tp]int64{}, readable: map[place]bool{}, doomed: map[string]struct{}{}}
 	change(&w.cfg)
 	w.weakest = semantics.ExactlyOnce
 	w.tr.add("sim", "seed %d %+v", seed, w.cfg)
