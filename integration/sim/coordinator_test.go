@@ -26,7 +26,7 @@ type coordinator struct {
 	// timeout is when the broker aborts a transaction: its own and as late as the sweeper comes.
 	timeout time.Duration
 
-	excused atomic.Bool // a living owner hears what it would hear of a rival: its transaction timed out, or an InitProducerID of its own came late
+	excused atomic.Bool // a living owner hears what it would hear of a rival: its transaction timed out, or an InitProducerID or AddPartitionsToTxn of its own came late
 
 	mu   sync.Mutex
 	ids  map[string]*txnID
@@ -197,8 +197,10 @@ func (c *coordinator) init(req *kmsg.InitProducerIDRequest, frame []byte, server
 			return out, nil
 		}
 	}
+	reopened := !c.tv2 && id.opened.IsZero() // by an AddPartitionsToTxn of its own that was held up until after the commit
 	id.floor, id.opened = resp.ProducerEpoch, time.Time{}
 	if ongoing {
+		c.excused.Store(c.excused.Load() || reopened && !blind)
 		// kfake has aborted it and bumped once. A real coordinator answers so and bumps again when it is asked again.
 		id.until, id.initial = c.markers(stable), false
 		return answer(kerr.ConcurrentTransactions.Code, -1, -1, "aborting what was open")
