@@ -78,12 +78,18 @@ func New(o Options, p Parts) (*Bridge, error) {
 		// Each source gets an equal share, so that one with a slow sink topic cannot starve the others.
 		b.sources = append(b.sources, newSource(so, p.Sources[i], b.log, o.MaxInFlight/int64(len(o.Sources))))
 		share := int64(len(o.Sources))
+		if so.OnSinkCluster {
+			b.sources[i].own = o.TransactionalIDs
+		}
 		b.sources[i].window = func() int64 { return b.window.bytes() / share }
 	}
 	if b.store == nil {
 		b.store = &groupStore{sources: b.sources, semantic: o.Semantic}
 	}
 	b.hub.init(b)
+	if r, ok := p.Arbiter.(Reporter); ok {
+		r.Report(b.hub.waiting)
+	}
 	return b, nil
 }
 

@@ -181,6 +181,9 @@ func (d *driver) start(ctx context.Context) (semantics.Event, error) {
 func (d *driver) load(ctx context.Context) (checkpoints []semantics.Checkpoint, err error) {
 	err = d.patiently(ctx, "loading checkpoints", func(context.Context) error {
 		checkpoints, err = d.b.store.Load()
+		if err == nil {
+			d.b.hub.loaded(checkpoints)
+		}
 		return err
 	})
 	return checkpoints, err

@@ -346,7 +346,7 @@ func (d *driver) wait(ctx context.Context, a semantics.Wait) (semantics.Event, e
 		pause = min(pause, d.b.o.Restart.BackoffMax)
 		pause = pause/2 + rand.N(pause/2+1)
 	}
-	d.b.hub.waiting("restarting", fmt.Sprintf("attempt %d in %s", a.Attempt, pause.Round(time.Millisecond)))
+	d.b.hub.waiting("restarting", fmt.Sprintf("attempt %d at %s", a.Attempt, time.Now().Add(pause).UTC().Format("2006-01-02T15:04:05.000Z")))
 	defer d.b.hub.waiting("restarting", "")
 	if !sleep(ctx, pause) {
 		return nil, context.Cause(ctx)

@@ -85,12 +85,15 @@ func (p *pipeline) barrier(ctx context.Context, epoch semantics.Epoch) (semantic
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	positions := make([]semantics.Positions, len(p.b.sources))
+	p.b.hub.aligning(p.b.sources)
 	var asked sync.WaitGroup
 	for i, s := range p.b.sources {
 		asked.Go(func() {
 			pos, err := s.barrier(ctx, p.number)
 			if err != nil {
 				cancel(err)
+			} else {
+				p.b.hub.barrierSent(s.o.Name)
 			}
 			positions[i] = pos
 		})
@@ -101,6 +104,7 @@ func (p *pipeline) barrier(ctx context.Context, epoch semantics.Epoch) (semantic
 	for range p.tasks {
 		select {
 		case a := <-p.aligned:
+			p.b.hub.taskAligned()
 			maps.Copy(state, a.state)
 			if first.IsZero() || a.alignedSince.Before(first) {
 				first = a.alignedSince

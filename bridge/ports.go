@@ -39,6 +39,13 @@ type Arbiter interface {
 	StartedAt(ctx context.Context, tx semantics.Transaction) int64
 }
 
+// Reporter is an Arbiter that shows why it waits.
+type Reporter interface {
+	// Report is called once, before any other method. show takes what is waited for with the reason, again whenever the reason
+	// changes, and with "" when that is over. It does not block and is safe from any goroutine.
+	Report(show func(what, reason string))
+}
+
 // Ledger is the ledger topic.
 type Ledger interface {
 	// Read returns this bridge's last record below the high watermark asked for now. With settled, it first waits until
@@ -61,6 +68,13 @@ type Store interface {
 	Decide(epoch semantics.Epoch, status semantics.Status) error
 	// Drop deletes the checkpoints of the given epochs.
 	Drop(epochs ...semantics.Epoch) error
+}
+
+// Sized is a Store that knows how large its checkpoints are.
+type Sized interface {
+	// Size is the number of bytes of the checkpoint that was saved last, or of the newest that was loaded; 0 before that.
+	// Safe from any goroutine; it never waits for the disk.
+	Size() int64
 }
 
 // SinkTopics looks at and creates the sink's topics.

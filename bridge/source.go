@@ -30,6 +30,8 @@ type source struct {
 	exclude  []*regexp.Regexp
 	matchErr error // of compiling; resolve returns it
 
+	own []string // transactional ids of this bridge on the source's cluster
+
 	handed   atomic.Int64 // records
 	current  atomic.Pointer[sourceRun]
 	barriers chan barrierRequest // to the task; unbuffered
@@ -39,6 +41,9 @@ type source struct {
 	gapCount int64
 	gapsOf   map[topicPartition]int64   // how many there were, ever
 	totals   map[topicPartition]counted // of earlier runs, for counters that never go back
+	holders  string                     // why holders of open transactions cannot be found out; "" when they can
+	// saidHolders is set once that was logged.
+	saidHolders bool
 }
 
 // topicPartition names a partition within one source.

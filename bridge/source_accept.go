@@ -28,7 +28,9 @@ func (r *sourceRun) accept(a *answer, pc *piece) (bool, error) {
 	if pc.resp.ErrorCode != 0 {
 		return false, r.answeredError(p, pc)
 	}
+	before := p.stable
 	p.logStart, p.highWatermark, p.stable = pc.resp.LogStartOffset, pc.resp.HighWatermark, pc.resp.LastStableOffset
+	r.noteHeld(p, before)
 	if pc.resp.DivergingEpoch.EndOffset >= 0 {
 		return false, r.diverged(p, pc.resp.DivergingEpoch.EndOffset)
 	}

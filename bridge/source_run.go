@@ -63,6 +63,8 @@ type partition struct {
 	emptyEnd    int64 // the end in the first of them
 	waiting     string
 	answered    time.Time // when its leader last answered for it without an error; when it was taken in before that
+	heldSince   time.Time // since when stable stands still behind the end; zero when it does not
+	holder      *Holder   // never changed; nil: not known
 
 	logStart, highWatermark, stable int64 // as last answered; -1 before that
 	counted
@@ -140,6 +142,10 @@ func (r *sourceRun) run(ctx context.Context) error {
 	r.fail = cancel
 	r.wg.Add(1)
 	go r.keep(inner)
+	if r.s.o.ReadCommitted {
+		r.wg.Add(1)
+		go r.watchHeld(inner)
+	}
 	err := r.task(inner)
 	switch {
 	case ctx.Err() != nil:

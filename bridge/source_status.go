@@ -13,15 +13,17 @@ const stuckAfter = 10 * time.Second
 
 // SourceStatus is what a source task shows. Offsets and counters are those of the moment of the call.
 type SourceStatus struct {
-	Name       string            `json:"name"`
-	RecordsIn  int64             `json:"records_in"` // of whole batches handed over, since the process began
-	BytesIn    int64             `json:"bytes_in"`
-	InFlight   int64             `json:"in_flight_bytes"` // fetched and not released
-	Waiting    []string          `json:"waiting,omitempty"`
-	Stuck      string            `json:"stuck,omitempty"` // a partition that nobody has answered for in a while, and why
-	Gaps       []Gap             `json:"gaps,omitempty"`  // the last ones
-	GapCount   int64             `json:"gap_count"`
-	Partitions []PartitionStatus `json:"partitions"`
+	Name      string   `json:"name"`
+	RecordsIn int64    `json:"records_in"` // of whole batches handed over, since the process began
+	BytesIn   int64    `json:"bytes_in"`
+	InFlight  int64    `json:"in_flight_bytes"` // fetched and not released
+	Waiting   []string `json:"waiting,omitempty"`
+	Stuck     string   `json:"stuck,omitempty"` // a partition that nobody has answered for in a while, and why
+	Gaps      []Gap    `json:"gaps,omitempty"`  // the last ones
+	GapCount  int64    `json:"gap_count"`
+	// HoldersUnknown says why HeldBy is not known, or not fully.
+	HoldersUnknown string            `json:"holders_unknown,omitempty"`
+	Partitions     []PartitionStatus `json:"partitions"`
 }
 
 // PartitionStatus is one partition of a source. Offsets are -1 before the first answer.
@@ -37,6 +39,10 @@ type PartitionStatus struct {
 	BytesIn       int64  `json:"bytes_in"`
 	Gaps          int64  `json:"gaps"` // since the process began
 	Waiting       string `json:"waiting,omitempty"`
+	Gone          bool   `json:"gone,omitempty"` // the topic does not exist now; its position is kept
+	// HeldSecs is for how long an open transaction has held the last stable offset where it is; 0 while that is ordinary.
+	HeldSecs float64 `json:"held_seconds,omitempty"`
+	HeldBy   *Holder `json:"held_by,omitempty"` // whose it is; nil: not known (yet)
 }
 
 // status is the state now, of the run that is on or was last. Safe from any goroutine. Between two runs positions and
@@ -45,7 +51,7 @@ func (s *source) status() SourceStatus {
 	st := SourceStatus{Name: s.o.Name, Partitions: []PartitionStatus{}}
 	r := s.current.Load()
 	s.mu.Lock()
-	st.Gaps, st.GapCount = slices.Clone(s.gaps), s.gapCount
+	st.Gaps, st.GapCount, st.HoldersUnknown = slices.Clone(s.gaps), s.gapCount, s.holders
 	gapsOf := maps.Clone(s.gapsOf)
 	for _, c := range s.totals {
 		st.RecordsIn += c.records
@@ -93,7 +99,10 @@ func (r *sourceRun) describe(st *SourceStatus) {
 		ps := PartitionStatus{
 			Topic: k.topic, Partition: k.partition, Position: p.position.Offset,
 			LogStart: p.logStart, LastStable: p.stable, HighWatermark: p.highWatermark, Lag: -1,
-			RecordsIn: total.records + p.records, BytesIn: total.bytes + p.bytes, Waiting: p.waiting,
+			RecordsIn: total.records + p.records, BytesIn: total.bytes + p.bytes, Waiting: p.waiting, Gone: p.missing >= missingLooks,
+		}
+		if held := p.held(); held > 0 && !r.ended {
+			ps.HeldSecs, ps.HeldBy = held.Seconds(), p.holder
 		}
 		if r.ended {
 			ps.Position = -1

@@ -18,10 +18,13 @@ type Status struct {
 	State       string `json:"state"` // of the machine
 	Ready       bool   `json:"ready"`
 	Reason      string `json:"reason,omitempty"` // why not ready, in one sentence
+	WaitsFor    string `json:"waits_for"`        // what it waits for now, ready or not, in one sentence; it may be nothing
 
 	Epoch         semantics.Epoch `json:"epoch"` // open one; 0: none
 	DecidedEpoch  semantics.Epoch `json:"decided_epoch"`
 	LastDecidedMs int64           `json:"last_decided_ms"` // Unix milliseconds; 0: none in this run
+	// CheckpointBytes is the size of the newest checkpoint in the state directory; 0: none, or there is no such directory.
+	CheckpointBytes int64 `json:"checkpoint_bytes"`
 
 	Transaction Transactions `json:"transaction"`
 
@@ -52,6 +55,9 @@ type Transactions struct {
 	Prepared    string  `json:"prepared,omitempty"`
 	PreparedAge float64 `json:"prepared_age_seconds"`
 	TimeoutSec  float64 `json:"timeout_seconds"`
+	// Budget is for how many seconds from now the bridge may be down before what it has prepared, or would prepare now, must be read
+	// again instead of committed; nil without transactions, and before the stored checkpoints are known.
+	Budget *float64 `json:"downtime_budget_seconds,omitempty"`
 }
 
 // RecoveryStatus is what one recovery found and did.
@@ -129,6 +135,10 @@ type hub struct {
 	tasks          []*mapTask
 	past           MapStats // of earlier runs
 	waits          map[string]string
+	unsent         map[string]bool // sources that have not sent the barrier under way
+	aligned        int             // map tasks that have aligned it
+	loadedOnce     bool            // the stored checkpoints are known
+	pending        time.Time       // until when the broker keeps what a recovery has to settle; zero: nothing is to be settled
 }
 
 func (h *hub) init(b *Bridge) {
@@ -144,8 +154,13 @@ func (h *hub) progress(p semantics.Progress) {
 	if p.Committing != h.now.Committing {
 		h.preparedAt = h.openedAt
 	}
-	if p.Epoch != h.now.Epoch || p.State != h.now.State {
+	switch {
+	case p.Epoch != h.now.Epoch || p.State != h.now.State:
 		h.openedAt, h.outAtOpen = time.Now(), h.batchesOut()
+	case !p.Open.IsZero() && h.batchesOut() == h.outAtOpen:
+		// The broker's clock starts with the first partition of the transaction: after an idle hour a new one is not an hour old. The
+		// driver comes here every pollInterval, so this is never later than the first batch.
+		h.openedAt = time.Now()
 	}
 	h.now = p
 }
@@ -272,6 +287,7 @@ func (h *hub) recovered(r semantics.Recovery) {
 	s := RecoveryStatus{Outcome: string(r.Outcome), Epoch: r.Epoch, Reason: r.Reason, AtMs: time.Now().UnixMilli(), Replayed: distance(r.From, r.To)}
 	h.lastRecoveries = keepLast(h.lastRecoveries, s, recentRecoveries)
 	h.replayed += s.Replayed
+	h.pending = time.Time{}
 	h.mu.Unlock()
 	h.b.p.Observe(Observation{Recovery: &r})
 }
@@ -347,6 +363,10 @@ func (b *Bridge) Status() Status {
 	}
 	s.Reason = b.hub.unready(s)
 	s.Ready = s.Reason == ""
+	s.WaitsFor = b.hub.waitsFor(s)
+	if sized, ok := b.p.Store.(Sized); ok {
+		s.CheckpointBytes = sized.Size()
+	}
 	return s
 }
 
@@ -372,6 +392,7 @@ func (h *hub) status() Status {
 	for _, m := range h.b.o.Maps {
 		s.Chain = append(s.Chain, m.Kind)
 	}
+	s.Transaction.Budget = h.budget(s.Transaction.OpenSecs)
 	s.Maps.add(h.past)
 	for _, t := range h.tasks {
 		s.Maps.add(t.stats())
@@ -407,6 +428,42 @@ func (h *hub) checkpointsUnderWay() (list []CheckpointStatus) {
 		list = append(list, c.status(n, ""))
 	}
 	return list
+}
+
+// loaded takes over what the store holds: a recovery settles the newest checkpoint, if it is proposed.
+func (h *hub) loaded(all []semantics.Checkpoint) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.loadedOnce, h.pending = true, time.Time{}
+	if len(all) > 0 {
+		h.pending = PreparedUntil(all[len(all)-1])
+	}
+}
+
+// PreparedUntil is until when the broker keeps the transaction of a checkpoint that is proposed, at least; zero for any other. When
+// the transaction began is not always known: then no time is promised beyond that of the save.
+func PreparedUntil(c semantics.Checkpoint) time.Time {
+	switch {
+	case c.Status != semantics.Proposed || c.Transaction.IsZero() || c.Empty:
+		return time.Time{}
+	case c.StartedMs <= 0:
+		return time.UnixMilli(c.SavedMs)
+	default:
+		return time.UnixMilli(c.StartedMs + c.TimeoutMs)
+	}
+}
+
+// budget is Transactions.Budget; openFor is the age of the oldest transaction of this run in seconds. The caller holds mu.
+func (h *hub) budget(openFor float64) *float64 {
+	if h.b.o.Semantic != semantics.ExactlyOnce || !h.loadedOnce {
+		return nil
+	}
+	left := h.b.o.TransactionTimeout.Seconds() - openFor
+	if !h.pending.IsZero() {
+		left = min(left, time.Until(h.pending).Seconds())
+	}
+	left = max(0, left)
+	return &left
 }
 
 // unready says in one sentence why the bridge is not ready; empty when it is.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -27,6 +28,8 @@ type Store struct {
 
 	readOnly bool
 	dying    []*instance // frozen ones
+
+	size atomic.Int64
 }
 
 // Load returns all checkpoints in ascending order of epoch. One that cannot be read is a refusal: taking it as missing
@@ -48,6 +51,7 @@ func (s *Store) Load() ([]semantics.Checkpoint, error) {
 			return nil, s.unreadable(v.epoch, err)
 		}
 		out = append(out, c)
+		s.size.Store(int64(len(v.value)))
 	}
 	return out, nil
 }
@@ -69,8 +73,16 @@ func (s *Store) Save(c semantics.Checkpoint) error {
 	if c.Status != semantics.Decided && onlyDecided(have, c.Epoch) {
 		return semantics.Refuse(op, "%s: it is the only decided one and must not be replaced by a %s one (I4)", s.o.Path, c.Status)
 	}
-	return s.write(op, change{set: &stored{c.Epoch, value}, drop: s.unwanted(have, c.Epoch, c.Status)})
+	if err := s.write(op, change{set: &stored{c.Epoch, value}, drop: s.unwanted(have, c.Epoch, c.Status)}); err != nil {
+		return err
+	}
+	s.size.Store(int64(len(value)))
+	return nil
 }
+
+// Size is the number of bytes of the checkpoint that was saved last, as written to Pebble, or of the newest that Load has seen; 0
+// before that. It waits for nobody.
+func (s *Store) Size() int64 { return s.size.Load() }
 
 // Decide sets the status of the checkpoint of that epoch. With Decided it also drops what retention no longer wants: the
 // checkpoint just decided and everything newer stay, and of the older ones as many as make Options.Retain in all.

@@ -23,6 +23,7 @@ type Coordinator struct {
 	adm    *kadm.Client
 	limits *limits
 	log    hclog.Logger
+	show   func(what, reason string) // nil: nobody is shown why it waits
 
 	mu    sync.Mutex
 	nodes map[string]int32 // transactional id → broker; at most as many as there are ids in use
@@ -30,6 +31,17 @@ type Coordinator struct {
 
 func newCoordinator(opts Options, cl *kgo.Client, adm *kadm.Client, lim *limits, log hclog.Logger) *Coordinator {
 	return &Coordinator{opts: opts, cl: cl, adm: adm, limits: lim, log: log.Named("coordinator"), nodes: map[string]int32{}}
+}
+
+// Report implements bridge.Reporter for Fence, Refresh and End. It is called before any of them.
+func (c *Coordinator) Report(show func(what, reason string)) { c.show = show }
+
+// showing makes everything that is repeated under the returned context visible as what; over ends that.
+func (c *Coordinator) showing(ctx context.Context, what string) (_ context.Context, over func()) {
+	if c.show == nil {
+		return ctx, func() {}
+	}
+	return context.WithValue(ctx, tellKey{}, func(reason string) { c.show(what, reason) }), func() { c.show(what, "") }
 }
 
 // Fence sends a blind InitProducerID, which aborts whatever is open on the id and makes every older owner fail with
@@ -40,6 +52,8 @@ func newCoordinator(opts Options, cl *kgo.Client, adm *kadm.Client, lim *limits,
 // ledger shows that there was none.
 func (c *Coordinator) Fence(ctx context.Context, transactionalID string) (semantics.Transaction, error) {
 	const op = "fence"
+	ctx, over := c.showing(ctx, "fencing "+transactionalID)
+	defer over()
 	version, err := c.limits.endTxnVersion(ctx)
 	if err != nil {
 		return semantics.Transaction{}, err
@@ -74,6 +88,8 @@ func (c *Coordinator) Refresh(ctx context.Context, tx semantics.Transaction) (se
 		// Without them the request would be a blind one, which is a fence (I6).
 		return semantics.Transaction{}, semantics.Refuse(op, "transaction %s has no producer id and epoch", tx)
 	}
+	ctx, over := c.showing(ctx, "refreshing the producer epoch of "+tx.ID)
+	defer over()
 	return c.initProducerID(ctx, op, tx)
 }
 

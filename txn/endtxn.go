@@ -21,6 +21,8 @@ func (c *Coordinator) End(ctx context.Context, tx semantics.Transaction, commit 
 	if commit {
 		op = "commit the transaction"
 	}
+	ctx, over := c.showing(ctx, op+" "+tx.ID)
+	defer over()
 	var outcome semantics.Outcome
 	next := tx
 	err := repeat(ctx, c.log, op, func(ctx context.Context) error {

@@ -84,6 +84,9 @@ var errAgain = errors.New("no answer that decides")
 // again marks err as not decisive.
 func again(err error) error { return fmt.Errorf("%w: %w", errAgain, err) }
 
+// tellKey is under what a context carries whom to tell why something is repeated: func(reason string).
+type tellKey struct{}
+
 // repeat calls try until it answers nil or an error that does not wrap errAgain. When ctx ends before that, the
 // error is Unknown and carries the last reason (I7: an undetermined effect never becomes nil).
 func repeat(ctx context.Context, log hclog.Logger, op string, try func(ctx context.Context) error) error {
@@ -106,6 +109,9 @@ func repeatEach(ctx context.Context, log hclog.Logger, op string, limit time.Dur
 			err = last // what came before says more than "cancelled"
 		}
 		last = err
+		if tell, ok := ctx.Value(tellKey{}).(func(string)); ok && time.Since(start) > noticeAfter {
+			tell(err.Error())
+		}
 		if now := time.Now(); now.Sub(start) > patience && now.Sub(warned) > patience {
 			warned = now
 			log.Warn("still repeating", "operation", op, "since", now.Sub(start).Round(time.Second).String(), "error", err)
