@@ -34,7 +34,7 @@ var arrows = map[string][]string{
 	"bridge":      {module + "/semantics", module + "/batch", franz + "kgo", franz + "kmsg", franz + "kerr", franz + "kadm", hclog},
 	"maps":        {module + "/semantics", module + "/batch", module + "/bridge", "cel.dev/cel-go", "github.com/itchyny/gojq"},
 	"connect":     {franz + "kgo", franz + "kerr", franz + "sasl", hclog},
-	"server":      {module + "/bridge", module + "/semantics", "github.com/prometheus/client_golang", "golang.org/x/net/netutil", hclog},
+	"server":      {module + "/bridge", module + "/semantics", "github.com/prometheus/client_golang", franz + "kgo", "github.com/twmb/franz-go/plugin/kprom", "golang.org/x/net/netutil", hclog},
 	"configs":     {module + "/semantics", module + "/snapshot", module + "/txn", module + "/bridge", module + "/connect", module + "/maps", "github.com/hashicorp/hcl/v2", "github.com/zclconf/go-cty"}, // go-cty: the values of hcl
 	".":           {"*"},
 	"cmd":         {"*"},

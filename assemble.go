@@ -22,9 +22,11 @@ import (
 var (
 	_ bridge.Writer     = (*txn.Producer)(nil)
 	_ bridge.Arbiter    = (*txn.Coordinator)(nil)
+	_ bridge.Reporter   = (*txn.Coordinator)(nil)
 	_ bridge.Ledger     = (*txn.Ledger)(nil)
 	_ bridge.SinkTopics = (*txn.Topics)(nil)
 	_ bridge.Store      = (*snapshot.Store)(nil)
+	_ bridge.Sized      = (*snapshot.Store)(nil)
 )
 
 // assemble opens the state directory and makes the clients; b.closers closes what it has opened, also after an error.
@@ -45,7 +47,7 @@ func (b *Bridge) assemble() (*bridge.Bridge, error) {
 	o.Sources = slices.Clone(o.Sources)
 	for i, conn := range b.o.SourceConnections {
 		s := &o.Sources[i]
-		cl, err := b.client(conn)
+		cl, err := b.client(conn, "source", s.Name)
 		if err != nil {
 			return nil, fmt.Errorf("bridge %q source %q: %w", b.Name(), s.Name, err)
 		}
@@ -62,8 +64,12 @@ func (b *Bridge) assemble() (*bridge.Bridge, error) {
 	return bridge.New(o, parts)
 }
 
-func (b *Bridge) client(o connect.Options) (*kgo.Client, error) {
-	cl, err := connect.Client(o, b.log)
+func (b *Bridge) client(o connect.Options, role, cluster string) (*kgo.Client, error) {
+	var extra []kgo.Opt
+	if b.hooks != nil {
+		extra = append(extra, kgo.WithHooks(b.hooks(role, cluster)...))
+	}
+	cl, err := connect.Client(o, b.log, extra...)
 	if err != nil {
 		return nil, semantics.Misconfigured("connection", "%w", err) // nothing was sent: a file that tls names cannot be used
 	}
@@ -72,7 +78,7 @@ func (b *Bridge) client(o connect.Options) (*kgo.Client, error) {
 }
 
 func (b *Bridge) sink(parts *bridge.Parts) error {
-	cl, err := b.client(b.o.SinkConnection)
+	cl, err := b.client(b.o.SinkConnection, "sink", b.o.Options.Sink.Name)
 	if err != nil {
 		return fmt.Errorf("bridge %q sink: %w", b.Name(), err)
 	}

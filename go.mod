@@ -29,6 +29,7 @@ require (
 )
 
 require github.com/go-json-experiment/json v0.0.0-20260213210345-44df1a37e875 // indirect
+require github.com/twmb/franz-go/plugin/kprom v1.5.0
 
 require (
 	cel.dev/expr v0.25.1 // indirect

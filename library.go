@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"kafkabridge/bridge"
 	"kafkabridge/configs"
@@ -31,6 +32,7 @@ type Bridge struct {
 	fail     func(step string)
 	observe  func(bridge.Observation)
 	counting func(bridge.Writer) bridge.Writer
+	hooks    func(role, cluster string) []kgo.Hook
 	crash    context.Context
 
 	mu      sync.Mutex
@@ -71,6 +73,12 @@ func WithObserver(f func(bridge.Observation)) Option { return func(b *Bridge) { 
 // WithWriter puts f's Writer around the sink's. It must keep the Writer's promises.
 func WithWriter(f func(bridge.Writer) bridge.Writer) Option {
 	return func(b *Bridge) { b.counting = f }
+}
+
+// WithClientHooks gives every Kafka client of the bridge the hooks that f returns for it: role is "source" or "sink", cluster the
+// name of its block. Each client is made once, by Open, and closed at the end.
+func WithClientHooks(f func(role, cluster string) []kgo.Hook) Option {
+	return func(b *Bridge) { b.hooks = f }
 }
 
 // WithFailpoint calls f after each named step of the protocol, for tests that kill the process there; nil: nothing is called.

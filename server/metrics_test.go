@@ -1,16 +1,19 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"kafkabridge/bridge"
 )
@@ -94,6 +97,10 @@ func TestMetrics(t *testing.T) {
 		{"bridge_replayed_records_total", counter, []string{"bridge=orders:11"}},
 		{"bridge_source_gaps_total", counter, []string{"bridge=orders,partition=0,source=east,topic=orders:0", "bridge=orders,partition=1,source=east,topic=orders:1", "bridge=orders,partition=2,source=east,topic=orders:0"}},
 		{"bridge_restarts_total", counter, []string{"bridge=orders:3"}},
+		{"bridge_downtime_budget_seconds", gauge, []string{"bridge=orders:898.5"}},
+		{"bridge_checkpoint_size_bytes", gauge, []string{"bridge=orders:321"}},
+		{"bridge_source_held_back_seconds", gauge, []string{"bridge=orders,partition=1,source=east,topic=orders:12.5"}},
+		{"bridge_source_held_back_by", gauge, []string{"bridge=orders,partition=1,source=east,topic=orders,transactional_id=other:1"}},
 		{"bridge_ready", gauge, []string{"bridge=orders:1"}},
 	} {
 		f := families[want.name]
@@ -118,6 +125,53 @@ func TestMetrics(t *testing.T) {
 				t.Errorf("%s without the label bridge", name)
 			}
 		}
+	}
+}
+
+// TestHeldIsBounded: transactional ids come and go without end; the ten partitions that are held longest are named.
+func TestHeldIsBounded(t *testing.T) {
+	s := busy()
+	for i := range 500 {
+		s.Sources[0].Partitions = append(s.Sources[0].Partitions, bridge.PartitionStatus{Topic: "many", Partition: int32(i), Lag: -1,
+			HeldSecs: float64(100 + i), HeldBy: &bridge.Holder{TransactionalID: fmt.Sprint("id-", i)}})
+	}
+	s.Sources[0].Partitions[len(s.Sources[0].Partitions)-1].HeldBy = &bridge.Holder{ProducerID: 7} // nobody knows its name
+	h, _ := handlerOf(s)
+	families := scrape(t, h)
+	named := series(families["bridge_source_held_back_by"])
+	if len(named) != 10 || named[0] != "bridge=orders,partition=489,source=east,topic=many,transactional_id=id-489:1" || !strings.Contains(named[9], "id-498") {
+		t.Errorf("%d: %v", len(named), named)
+	}
+	if n := len(families["bridge_source_held_back_seconds"].GetMetric()); n != 501 {
+		t.Errorf("%d are held", n)
+	}
+}
+
+// TestClientMetrics: a client that takes the place of another is in the scrape once; the end of the earlier does not take it away.
+func TestClientMetrics(t *testing.T) {
+	h, metrics := handlerOf(busy())
+	open := func() *kgo.Client {
+		cl, err := kgo.NewClient(kgo.SeedBrokers("127.0.0.1:1"), kgo.WithHooks(metrics.Client("orders", "source", "east")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		_ = cl.Ping(ctx) // nobody listens there: a connect error
+		return cl
+	}
+	first := open()
+	second := open()
+	first.Close()
+	if f := scrape(t, h)["bridge_client_connect_errors_total"]; f == nil || len(f.GetMetric()) != 1 {
+		t.Errorf("%v", f)
+	}
+	second.Close()
+	if f := scrape(t, h)["bridge_client_connect_errors_total"]; f != nil {
+		t.Errorf("left behind: %v", f)
+	}
+	if f := scrape(t, h)["bridge_client_buffered_fetch_bytes"]; f != nil {
+		t.Errorf("%v", f)
 	}
 }
 

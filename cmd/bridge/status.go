@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"kafkabridge/bridge"
 	"kafkabridge/configs"
@@ -71,7 +72,7 @@ func stoppedStatus(file *configs.File) (stoppedDocument, error) {
 
 func stoppedBridgeOf(b configs.Bridge, dir directory) stoppedBridge {
 	s := stoppedBridge{Path: dir.Path, Stored: dir.Checkpoints, Status: bridge.Status{
-		Bridge: b.Options.Name, Semantic: b.Options.Semantic.String(), State: "stopped", Reason: "no daemon is running",
+		Bridge: b.Options.Name, Semantic: b.Options.Semantic.String(), State: "stopped", Reason: "no daemon is running", WaitsFor: "a start: no daemon is running",
 		Recoveries: map[string]int64{}, Checkpoints: map[string]int64{}, RecentCheckpoints: []bridge.CheckpointStatus{}, RecentRecoveries: []bridge.RecoveryStatus{}, Chain: []string{}, Sink: b.Options.Sink.Name, Sources: []bridge.SourceStatus{},
 	}}
 	s.Transaction.TimeoutSec = b.Options.TransactionTimeout.Seconds()
@@ -81,6 +82,8 @@ func stoppedBridgeOf(b configs.Bridge, dir directory) stoppedBridge {
 			s.DecidedEpoch = max(s.DecidedEpoch, c.Epoch)
 		case c.Status == semantics.Proposed && !c.Transaction.IsZero():
 			s.Transaction.Prepared = c.Transaction.String() // at most one: it is settled before the next one is proposed
+			left := max(0, time.Until(bridge.PreparedUntil(c)).Seconds())
+			s.Transaction.Budget = &left
 		}
 	}
 	return s

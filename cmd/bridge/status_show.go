@@ -18,9 +18,13 @@ func showStatus(w io.Writer, d server.Document) error {
 			state = "not ready: " + b.Reason
 		}
 		line(t, "bridge", b.Bridge, "%s, %s", b.Semantic, state)
+		line(t, "", "waits for", "%s", b.WaitsFor)
 		line(t, "", "epoch", "%d open, %d decided", b.Epoch, b.DecidedEpoch)
 		if b.Transaction.Open != "" {
 			line(t, "", "transaction", "%s, open %.1fs of %.0fs", b.Transaction.Open, b.Transaction.OpenSecs, b.Transaction.TimeoutSec)
+		}
+		if b.Transaction.Budget != nil {
+			line(t, "", "may be down", "%.0fs before what is prepared must be read again", *b.Transaction.Budget)
 		}
 		if b.Recovery != nil {
 			line(t, "", "recovery", "%s: %s", b.Recovery.Outcome, b.Recovery.Reason)
@@ -50,8 +54,36 @@ func showSource(t io.Writer, s bridge.SourceStatus) {
 		topics[p.Topic] = true
 	}
 	line(t, "", "source "+s.Name, "%d records, lag %d, %d topics, %d partitions", s.RecordsIn, lag, len(topics), len(s.Partitions))
+	showHeld(t, s)
 	for _, g := range s.Gaps {
 		line(t, "", "gap", "%s", g)
+	}
+}
+
+// showHeld tells of the partition that is held back longest, and how many others there are.
+func showHeld(t io.Writer, s bridge.SourceStatus) {
+	var longest bridge.PartitionStatus
+	held := 0
+	for _, p := range s.Partitions {
+		if p.HeldSecs <= 0 {
+			continue
+		}
+		held++
+		if p.HeldSecs > longest.HeldSecs {
+			longest = p
+		}
+	}
+	if held == 0 {
+		return
+	}
+	others := ""
+	if held > 1 {
+		others = fmt.Sprintf("; %d partitions are held in all", held)
+	}
+	line(t, "", "held back", "topic %s partition %d for %.0fs, %d records, by %s%s", longest.Topic, longest.Partition, longest.HeldSecs,
+		longest.HighWatermark-longest.LastStable, longest.HeldBy, others)
+	if s.HoldersUnknown != "" {
+		line(t, "", "", "%s", s.HoldersUnknown)
 	}
 }
 
@@ -62,6 +94,9 @@ func showStopped(w io.Writer, d stoppedDocument) error {
 		line(t, "", "epoch", "%d decided", b.DecidedEpoch)
 		if b.Transaction.Prepared != "" {
 			line(t, "", "prepared", "%s: the next start asks for its outcome", b.Transaction.Prepared)
+			if b.Transaction.Budget != nil {
+				line(t, "", "may be down", "%.0fs before it must be read again", *b.Transaction.Budget)
+			}
 		}
 		if b.Path != "" {
 			line(t, "", "state", "%s, %d checkpoints", b.Path, len(b.Stored))

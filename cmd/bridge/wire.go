@@ -2,6 +2,7 @@ package main
 
 import (
 	"github.com/hashicorp/go-hclog"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"kafkabridge"
 	"kafkabridge/bridge"
@@ -16,5 +17,8 @@ func wire(c configs.Bridge, metrics *server.Metrics, log hclog.Logger, fail func
 	options := append(testMaps(&c.Options), kafkabridge.WithLogger(log), kafkabridge.WithFailpoint(fail),
 		kafkabridge.WithObserver(func(o bridge.Observation) { metrics.Observe(name, o) }),
 		kafkabridge.WithWriter(func(w bridge.Writer) bridge.Writer { return &countedWriter{w, written} }))
+	options = append(options, kafkabridge.WithClientHooks(func(role, cluster string) []kgo.Hook {
+		return []kgo.Hook{metrics.Client(name, role, cluster)}
+	}))
 	return kafkabridge.New(c, options...)
 }
