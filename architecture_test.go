@@ -35,6 +35,7 @@ var arrows = map[string][]string{
 	"maps":        {module + "/semantics", module + "/batch", module + "/bridge", "cel.dev/cel-go", "github.com/itchyny/gojq"},
 	"connect":     {franz + "kgo", franz + "kerr", franz + "sasl", hclog},
 	"server":      {module + "/bridge", module + "/semantics", "github.com/prometheus/client_golang", franz + "kgo", "github.com/twmb/franz-go/plugin/kprom", "golang.org/x/net/netutil", hclog},
+	"tracing":     {module + "/bridge", module + "/semantics", "go.opentelemetry.io/otel", "github.com/go-logr/logr", hclog},
 	"configs":     {module + "/semantics", module + "/snapshot", module + "/txn", module + "/bridge", module + "/connect", module + "/maps", "github.com/hashicorp/hcl/v2", "github.com/zclconf/go-cty"}, // go-cty: the values of hcl
 	".":           {"*"},
 	"cmd":         {"*"},

@@ -71,19 +71,21 @@ type RecoveryStatus struct {
 
 // CheckpointStatus is one checkpoint with the time of each phase in seconds.
 type CheckpointStatus struct {
-	Epoch   semantics.Epoch `json:"epoch"`
-	Result  string          `json:"result"`   // decided | failed | empty while under way
-	BeganMs int64           `json:"began_ms"` // Unix milliseconds
-	Align   float64         `json:"align_seconds"`
-	Flush   float64         `json:"flush_seconds"`
-	Persist float64         `json:"persist_seconds"`
-	Commit  float64         `json:"commit_seconds"`
+	Epoch    semantics.Epoch `json:"epoch"`
+	Result   string          `json:"result"`    // decided | failed | empty while under way
+	OpenedMs int64           `json:"opened_ms"` // the epoch, Unix milliseconds; under EXACTLY_ONCE not before its first batch
+	BeganMs  int64           `json:"began_ms"`  // the barrier, Unix milliseconds
+	Align    float64         `json:"align_seconds"`
+	Flush    float64         `json:"flush_seconds"`
+	Persist  float64         `json:"persist_seconds"`
+	Commit   float64         `json:"commit_seconds"`
 }
 
-// Observation is something that metrics count. Exactly one field is set.
+// Observation is something that metrics count. Exactly one of Checkpoint, Recovery and Restart is set.
 type Observation struct {
 	Checkpoint *CheckpointStatus
 	Recovery   *semantics.Recovery
+	Took       time.Duration // of a recovery: since the start or the failure before it
 	Restart    error
 }
 
@@ -100,10 +102,11 @@ const (
 
 // checkpointRun is a checkpoint under way.
 type checkpointRun struct {
-	began time.Time
-	at    phase
-	since time.Time
-	took  [phases]time.Duration
+	opened time.Time // its epoch
+	began  time.Time
+	at     phase
+	since  time.Time
+	took   [phases]time.Duration
 }
 
 // What a status holds at most.
@@ -118,6 +121,7 @@ type hub struct {
 
 	mu             sync.Mutex
 	now            semantics.Progress
+	recovering     time.Time // when the last recovery began
 	openedAt       time.Time // of the open epoch
 	outAtOpen      int64     // batches written before it
 	preparedAt     time.Time // when the committing one was opened
@@ -151,6 +155,9 @@ func (h *hub) init(b *Bridge) {
 func (h *hub) progress(p semantics.Progress) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.recovering.IsZero() || h.now.State == semantics.StateRunning && p.State != semantics.StateRunning {
+		h.recovering = time.Now()
+	}
 	if p.Committing != h.now.Committing {
 		h.preparedAt = h.openedAt
 	}
@@ -191,7 +198,7 @@ func (h *hub) phase(n semantics.Epoch, at phase) {
 	now := time.Now()
 	c := h.underWay[n]
 	if c == nil || at == phaseAlign {
-		c = &checkpointRun{began: now, since: now}
+		c = &checkpointRun{opened: h.openedAt, began: now, since: now}
 		h.underWay[n] = c
 	}
 	c.took[c.at] += now.Sub(c.since)
@@ -237,7 +244,7 @@ func (h *hub) note(n semantics.Epoch, result string) CheckpointStatus {
 	now := time.Now()
 	c := h.underWay[n]
 	if c == nil {
-		c = &checkpointRun{began: now, since: now}
+		c = &checkpointRun{opened: now, began: now, since: now}
 	}
 	c.took[c.at] += now.Sub(c.since)
 	c.since = now
@@ -249,7 +256,7 @@ func (h *hub) note(n semantics.Epoch, result string) CheckpointStatus {
 
 func (c checkpointRun) status(n semantics.Epoch, result string) CheckpointStatus {
 	return CheckpointStatus{
-		Epoch: n, Result: result, BeganMs: c.began.UnixMilli(),
+		Epoch: n, Result: result, OpenedMs: c.opened.UnixMilli(), BeganMs: c.began.UnixMilli(),
 		Align: c.took[phaseAlign].Seconds(), Flush: c.took[phaseFlush].Seconds(),
 		Persist: c.took[phasePersist].Seconds(), Commit: c.took[phaseCommit].Seconds(),
 	}
@@ -288,8 +295,9 @@ func (h *hub) recovered(r semantics.Recovery) {
 	h.lastRecoveries = keepLast(h.lastRecoveries, s, recentRecoveries)
 	h.replayed += s.Replayed
 	h.pending = time.Time{}
+	took := time.Since(h.recovering)
 	h.mu.Unlock()
-	h.b.p.Observe(Observation{Recovery: &r})
+	h.b.p.Observe(Observation{Recovery: &r, Took: took})
 }
 
 // distance is how many offsets lie between two positions.

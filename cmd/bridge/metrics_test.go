@@ -116,7 +116,7 @@ server { listen = "" }
 func (m *meter) during(partitions int32, look func(map[string]*dto.MetricFamily)) {
 	m.t.Helper()
 	steps := make(chan struct{}, 1000)
-	b := wire(m.file.Bridges[0], m.metrics, hclog.NewNullLogger(), func(step string) {
+	b := wire(m.file.Bridges[0], m.metrics, nil, hclog.NewNullLogger(), func(step string) {
 		if step == "after-commit" {
 			steps <- struct{}{}
 		}

@@ -18,6 +18,7 @@ import (
 	"kafkabridge/configs"
 	"kafkabridge/semantics"
 	"kafkabridge/server"
+	"kafkabridge/tracing"
 )
 
 type runCommand struct {
@@ -56,6 +57,7 @@ type daemon struct {
 	path    string           // of the file
 	hangup  <-chan os.Signal // asks for the file's log level
 	notify  *notifier
+	traces  *tracing.Tracer
 }
 
 func newLogger(o configs.LogOptions, env environment) hclog.Logger {
@@ -81,11 +83,14 @@ func newDaemon(file *configs.File, env environment, adjust func(*bridge.Options)
 	for _, w := range file.Server.Warnings() {
 		d.log.Warn(w)
 	}
+	if d.traces, err = tracing.FromEnvironment(version, d.log.Named("traces"), os.Getenv); err != nil {
+		return nil, err
+	}
 	metrics := server.NewMetrics()
 	var shown []server.Bridge
 	for _, b := range file.Bridges {
 		adjust(&b.Options)
-		a := wire(b, metrics, d.log, fail)
+		a := wire(b, metrics, d.traces, d.log, fail)
 		if err := a.Open(); err != nil {
 			return nil, err
 		}
@@ -98,6 +103,7 @@ func newDaemon(file *configs.File, env environment, adjust func(*bridge.Options)
 }
 
 func (d *daemon) close() error {
+	d.traces.Close()
 	var errs []error
 	for _, a := range d.bridges {
 		errs = append(errs, a.Close())
@@ -130,6 +136,7 @@ func (d *daemon) run(env environment, progress bool) error {
 	shown.Go(func() { d.obeyHangups(finished) })
 	first := d.wait(env, results)
 	running.Wait()
+	d.traces.Close()
 	close(finished)
 	shown.Wait()
 	notified()
