@@ -14,8 +14,12 @@ func TestDowntimeBudget(t *testing.T) {
 	inBubble(t, func(s *sim) { // transaction_timeout is a minute
 		budget := func(low, high float64) {
 			t.Helper()
-			if b := s.b.Status().Transaction.Budget; b == nil || *b < low || *b > high {
-				t.Errorf("budget %v, want %v to %v", b, low, high)
+			b := s.b.Status().Transaction.Budget
+			if b == nil {
+				t.Fatal("no budget")
+			}
+			if *b < low || *b > high {
+				t.Errorf("budget %v, want %v to %v", *b, low, high)
 			}
 		}
 		s.start()
