@@ -33,7 +33,7 @@ var arrows = map[string][]string{
 	"txn":         {module + "/semantics", module + "/batch", franz + "kgo", franz + "kmsg", franz + "kerr", franz + "kadm", hclog},
 	"bridge":      {module + "/semantics", module + "/batch", franz + "kgo", franz + "kmsg", franz + "kerr", franz + "kadm", hclog},
 	"maps":        {module + "/semantics", module + "/batch", module + "/bridge", "cel.dev/cel-go", "github.com/itchyny/gojq"},
-	"connect":     {franz + "kgo", franz + "kerr", franz + "sasl", hclog},
+	"connect":     {franz + "kgo", franz + "kerr", franz + "sasl", hclog, "github.com/aws/aws-sdk-go-v2"}, // AWS: who we are in AWS_MSK_IAM
 	"server":      {module + "/bridge", module + "/semantics", "github.com/prometheus/client_golang", franz + "kgo", "github.com/twmb/franz-go/plugin/kprom", "golang.org/x/net/netutil", hclog},
 	"tracing":     {module + "/bridge", module + "/semantics", "go.opentelemetry.io/otel", "github.com/go-logr/logr", hclog},
 	"configs":     {module + "/semantics", module + "/snapshot", module + "/txn", module + "/bridge", module + "/connect", module + "/maps", "github.com/hashicorp/hcl/v2", "github.com/zclconf/go-cty"}, // go-cty: the values of hcl

@@ -15,7 +15,11 @@ import (
 
 // connection translates what source and sink blocks have in common: how to reach the cluster.
 func (d *decoder) connection(def hcl.Range, brokers *hcl.Attribute, t *tlsGrammar, s *saslGrammar, clientID string) connect.Options {
-	return connect.Options{ClientID: clientID, Brokers: d.brokers(brokers, def), TLS: d.tls(t), SASL: d.sasl(s)}
+	o := connect.Options{ClientID: clientID, Brokers: d.brokers(brokers, def), TLS: d.tls(t), SASL: d.sasl(s)}
+	if o.SASL != nil && o.SASL.Mechanism == connect.AWSMSKIAM && t == nil {
+		d.bad(s.Mechanism, "AWS_MSK_IAM is offered over TLS only: add an empty tls {} block beside sasl.")
+	}
+	return o
 }
 
 func (d *decoder) brokers(a *hcl.Attribute, def hcl.Range) []string {
@@ -90,9 +94,6 @@ func (d *decoder) filled(a *hcl.Attribute) string {
 	return s
 }
 
-// oauthBearer is the one mechanism that does not take a user name and a password.
-const oauthBearer = "OAUTHBEARER"
-
 func (d *decoder) sasl(g *saslGrammar) *connect.SASL {
 	if g == nil {
 		return nil
@@ -111,19 +112,47 @@ func (d *decoder) sasl(g *saslGrammar) *connect.SASL {
 		return o
 	}
 	before := len(d.diags)
-	o.Mechanism = d.word(g.Mechanism, "", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", oauthBearer)
+	o.Mechanism = d.word(g.Mechanism, "", connect.Plain, connect.ScramSHA256, connect.ScramSHA512, connect.OAuthBearer, connect.AWSMSKIAM)
 	if len(d.diags) > before || o.Mechanism == "" {
 		return o
 	}
 	byPassword := []named{{"username", g.Username}, {"password", g.Password}}
 	byToken := []named{{"token_url", g.TokenURL}, {"client_id", g.ClientID}, {"client_secret", g.ClientSecret}}
-	if o.Mechanism == oauthBearer {
-		d.exactly(g, o.Mechanism, byToken, byPassword)
+	byFile, byRole := []named{{"token_file", g.TokenFile}}, []named{{"profile", g.Profile}}
+	switch {
+	case o.Mechanism == connect.AWSMSKIAM:
+		d.exactly(g, o.Mechanism, nil, slices.Concat(byPassword, byToken, byFile))
+		o.AWS = connect.NewAWS(d.filled(g.Profile))
+	case o.Mechanism == connect.OAuthBearer && written(g.TokenFile):
+		d.exactly(g, o.Mechanism, nil, slices.Concat(byPassword, byRole))
+		for _, n := range byToken {
+			if written(n.attr) {
+				d.errorAt(n.attr.NameRange, "Unsupported argument", "%s and token_file exclude each other: either a token is asked for with client credentials, or a file holds it.", n.name)
+			}
+		}
+		o.TokenFile = d.tokenFile(g.TokenFile)
+	case o.Mechanism == connect.OAuthBearer:
+		d.exactly(g, o.Mechanism, byToken, slices.Concat(byPassword, byRole))
 		d.tokenURL(g.TokenURL, o.TokenURL)
-	} else {
-		d.exactly(g, o.Mechanism, byPassword, byToken)
+	default:
+		d.exactly(g, o.Mechanism, byPassword, slices.Concat(byToken, byFile, byRole))
 	}
 	return o
+}
+
+// tokenFile is read now, so that a wrong path is told with its line. What it holds is hidden from every message.
+func (d *decoder) tokenFile(a *hcl.Attribute) *connect.SecretFile {
+	path := d.pathOf(a)
+	if path == "" {
+		return nil // reported already
+	}
+	f, token, err := connect.OpenSecretFile(path)
+	if err != nil {
+		d.bad(a, "token_file cannot be used: %v. It takes the path of a file with a token, not the token.", err)
+		return nil
+	}
+	d.out.hide(token)
+	return f
 }
 
 type named struct {

@@ -126,9 +126,13 @@ func TestProblems(t *testing.T) {
 
 		{"cert without key", inSource("topics = [\"a\"]\ntls { cert_file = \"c\" }"), []string{`5:1: Incomplete tls block: cert_file and key_file go together`}},
 		{"sasl empty", inSource("topics = [\"a\"]\nsasl {}"), []string{`5:1: Missing required argument: The argument "mechanism" is required.`}},
-		{"sasl mechanism", inSource("topics = [\"a\"]\nsasl {\nmechanism = \"SCRAM-SHA256\"\n}"), []string{`6:13: Unsuitable value for mechanism: mechanism must be one of "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", not "SCRAM-SHA256". Did you mean "SCRAM-SHA-256"?`}},
+		{"sasl mechanism", inSource("topics = [\"a\"]\nsasl {\nmechanism = \"SCRAM-SHA256\"\n}"), []string{`6:13: Unsuitable value for mechanism: mechanism must be one of "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM", not "SCRAM-SHA256". Did you mean "SCRAM-SHA-256"?`}},
 		{"sasl without password", inSource("topics = [\"a\"]\nsasl {\nmechanism = \"PLAIN\"\nusername = \"u\"\n}"), []string{`5:1: Missing required argument: The argument "password" is required.`}},
 		{"sasl mixed", inSource("topics = [\"a\"]\nsasl {\nmechanism = \"PLAIN\"\nusername = \"u\"\npassword = \"p\"\ntoken_url = \"http://h\"\n}"), []string{`9:1: Unsupported argument: token_url has no meaning with mechanism = "PLAIN".`}},
+		{"token file and url", inSource("topics = [\"a\"]\nsasl {\nmechanism = \"OAUTHBEARER\"\ntoken_file = \"no-such\"\ntoken_url = \"http://h\"\n}"), []string{
+			`7:14: Unsuitable value for token_file: token_file cannot be used`, `8:1: Unsupported argument: token_url and token_file exclude each other`}},
+		{"aws without tls", inSource("topics = [\"a\"]\nsasl {\nmechanism = \"AWS_MSK_IAM\"\nusername = \"u\"\n}"), []string{
+			`6:13: Unsuitable value for mechanism: AWS_MSK_IAM is offered over TLS only`, `7:1: Unsupported argument: username has no meaning with mechanism = "AWS_MSK_IAM".`}},
 		{"oauth", inSource("topics = [\"a\"]\nsasl {\nmechanism = \"OAUTHBEARER\"\ntoken_url = \"h/token\"\n}"), []string{
 			`5:1: Missing required argument: The argument "client_id" is required.`, `5:1: Missing required argument: The argument "client_secret" is required.`,
 			`7:13: Unsuitable value for token_url`}},

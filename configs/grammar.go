@@ -126,6 +126,8 @@ type saslGrammar struct {
 	TokenURL     *hcl.Attribute `hcl:"token_url,optional"`
 	ClientID     *hcl.Attribute `hcl:"client_id,optional"`
 	ClientSecret *hcl.Attribute `hcl:"client_secret,optional"`
+	TokenFile    *hcl.Attribute `hcl:"token_file,optional"`
+	Profile      *hcl.Attribute `hcl:"profile,optional"`
 }
 
 type checkpointGrammar struct {

@@ -37,12 +37,14 @@ bridge "orders" {                         # [A-Za-z0-9._-]+ ; owns the state, th
     #   insecure_skip_verify = false      # true: anybody can pose as the broker
     # }
     # sasl {                              # leave the block out: no authentication
-    #   mechanism     = "SCRAM-SHA-512"   # required: PLAIN | SCRAM-SHA-256 | SCRAM-SHA-512 | OAUTHBEARER
-    #   username      = "bridge"          # required, but not with OAUTHBEARER
-    #   password      = env("PASSWORD")   # required, but not with OAUTHBEARER; a file("path") is read again for each new connection
+    #   mechanism     = "SCRAM-SHA-512"   # required: PLAIN | SCRAM-SHA-256 | SCRAM-SHA-512 | OAUTHBEARER | AWS_MSK_IAM (with tls)
+    #   username      = "bridge"          # required with PLAIN and SCRAM
+    #   password      = env("PASSWORD")   # required with PLAIN and SCRAM; a file("path") is read again for each new connection
     #   token_url     = "https://login.example/token" # OAUTHBEARER: where a token is asked for with client credentials
     #   client_id     = "bridge"          # OAUTHBEARER
     #   client_secret = file("secret")    # OAUTHBEARER
+    #   token_file    = "token"           # OAUTHBEARER, in place of the three above: a token that others renew (Kubernetes); read again for each new connection
+    #   profile       = "default"         # AWS_MSK_IAM: of AWS's shared files; default: AWS's own order, from the environment to the instance's role
     # }
   }
 

@@ -128,15 +128,24 @@ func tlsCause(err error) string {
 
 func saslCause(err error, s *SASL) string {
 	var token *tokenError
+	var keys *credentialsError
 	switch {
+	case errors.As(err, &keys):
+		return "no AWS credentials could be got for SASL AWS_MSK_IAM: give the process a role (web identity, container or instance), AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile"
+	case errors.As(err, &token) && s != nil && s.TokenFile != nil:
+		return "there is no usable token for SASL OAUTHBEARER: see to it that token_file is renewed (it is read again for each new connection)"
 	case errors.As(err, &token):
 		return "no token could be got for SASL OAUTHBEARER: check token_url, client_id, client_secret"
+	case errors.Is(err, kerr.SaslAuthenticationFailed) && s != nil && s.TokenFile != nil:
+		return "authentication failed: the broker refuses the token of " + s.TokenFile.text() + ": check its audience and issuer" + s.renewed()
 	case errors.Is(err, kerr.SaslAuthenticationFailed) && s != nil && s.Mechanism == OAuthBearer:
 		return "authentication failed: the broker refuses the token"
 	case errors.Is(err, kerr.SaslAuthenticationFailed) && s != nil:
 		return "authentication failed: check " + s.who() + s.renewed()
 	case errors.Is(err, kerr.UnsupportedSaslMechanism) && s != nil:
 		return fmt.Sprintf("the broker does not offer SASL mechanism %s on this port", s.Mechanism)
+	case strings.Contains(err.Error(), "cannot determine the region"): // franz-go's word for it
+		return "the AWS region is not in the broker's address: set AWS_REGION"
 	case errors.Is(err, kerr.IllegalSaslState):
 		return "the broker does not expect SASL on this port, or expects it first: check sasl"
 	}
@@ -165,7 +174,7 @@ func closedCause(err error, o Options) string {
 
 // renewed tells where a secret is looked for again.
 func (s *SASL) renewed() string {
-	if !s.Renewable() {
+	if !s.Renewable() || s.AWS != nil {
 		return ""
 	}
 	return "; its file is read again for each new connection"
@@ -173,6 +182,12 @@ func (s *SASL) renewed() string {
 
 // who names what is checked in an authentication, without its secret.
 func (s *SASL) who() string {
+	if s.Mechanism == AWSMSKIAM {
+		return "the IAM policy of the process's role: it must allow kafka-cluster:Connect on this cluster"
+	}
+	if s.TokenFile != nil {
+		return fmt.Sprintf("token_file %s (SASL %s)", s.TokenFile.text(), s.Mechanism)
+	}
 	if s.Mechanism == OAuthBearer {
 		return fmt.Sprintf("client_id %q and client_secret (SASL %s)", s.ClientID, s.Mechanism)
 	}

@@ -56,6 +56,9 @@ func Client(o Options, log hclog.Logger, extra ...kgo.Opt) (*kgo.Client, error) 
 		return nil, err
 	}
 	opts = append(opts, kgo.Dialer(d.dial))
+	if secret := o.Exposed(); secret != "" {
+		log.Warn("sasl: "+secret+" goes over the network in plain text: add tls {} and use the TLS port", "mechanism", o.SASL.Mechanism)
+	}
 	if o.SASL != nil {
 		opts = append(opts, kgo.SASL(mechanism(*o.SASL, log)))
 	}

@@ -2,9 +2,11 @@ package connect
 
 import (
 	"context"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/twmb/franz-go/pkg/sasl"
+	"github.com/twmb/franz-go/pkg/sasl/aws"
 	"github.com/twmb/franz-go/pkg/sasl/oauth"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
@@ -20,7 +22,12 @@ func mechanism(s SASL, log hclog.Logger) sasl.Mechanism {
 		return scram.Sha256(byScram)
 	case ScramSHA512:
 		return scram.Sha512(byScram)
+	case AWSMSKIAM:
+		return aws.ManagedStreamingIAM(s.AWS.credentials)
 	case OAuthBearer:
+		if s.TokenFile != nil {
+			return oauth.Oauth((&fileTokens{file: s.TokenFile, log: log, now: time.Now}).authenticate)
+		}
 		return oauth.Oauth(newTokens(s, log).authenticate)
 	default:
 		return plain.Plain(func(context.Context) (plain.Auth, error) {

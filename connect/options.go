@@ -29,7 +29,7 @@ type TLS struct {
 
 // SASL of a connection. It never prints its secrets, whatever the verb.
 type SASL struct {
-	Mechanism          string // PLAIN | SCRAM-SHA-256 | SCRAM-SHA-512 | OAUTHBEARER
+	Mechanism          string // PLAIN | SCRAM-SHA-256 | SCRAM-SHA-512 | OAUTHBEARER | AWS_MSK_IAM
 	Username, Password string
 	TokenURL           string // OAUTHBEARER by client credentials
 	ClientID           string
@@ -37,11 +37,15 @@ type SASL struct {
 	// The files that password and client secret came from, if they came from files: then these are read again for every
 	// new connection (client secret: for every token), so that a renewed one needs no restart.
 	PasswordFile, ClientSecretFile *SecretFile
+	// TokenFile is for OAUTHBEARER in place of the client credentials: the file of a token that somebody else renews.
+	TokenFile *SecretFile
+	// AWS is for AWS_MSK_IAM, and needed there: where the credentials are found.
+	AWS *AWS
 }
 
-// Renewable says whether the broker's refusal may pass by itself, because a file can bring another secret.
+// Renewable says whether the broker's refusal may pass by itself, because a file, or AWS, can bring another secret.
 func (s *SASL) Renewable() bool {
-	return s != nil && (s.PasswordFile != nil || s.ClientSecretFile != nil)
+	return s != nil && (s.PasswordFile != nil || s.ClientSecretFile != nil || s.TokenFile != nil || s.AWS != nil)
 }
 
 // DefaultClientID is used when Options.ClientID is empty.
@@ -53,6 +57,7 @@ const (
 	ScramSHA256 = "SCRAM-SHA-256"
 	ScramSHA512 = "SCRAM-SHA-512"
 	OAuthBearer = "OAUTHBEARER"
+	AWSMSKIAM   = "AWS_MSK_IAM"
 )
 
 // EnsureDefaults replaces zero values.
@@ -78,8 +83,34 @@ func (o *Options) Validate() error {
 	}
 	if o.SASL != nil {
 		errs = append(errs, o.SASL.validate()...)
+		if o.SASL.Mechanism == AWSMSKIAM && o.TLS == nil {
+			errs = append(errs, errors.New("sasl: mechanism AWS_MSK_IAM needs TLS: add tls {}"))
+		}
 	}
 	return errors.Join(errs...)
+}
+
+// Exposed names the secret that a connection without TLS shows to everybody on the way; "" when there is none. Brokers on
+// this machine do not count.
+func (o *Options) Exposed() string {
+	local := func(b string) bool {
+		host, _, err := net.SplitHostPort(b)
+		if err != nil {
+			host = b
+		}
+		ip := net.ParseIP(host)
+		return host == "localhost" || ip != nil && ip.IsLoopback()
+	}
+	if o.TLS != nil || o.SASL == nil || !slices.ContainsFunc(o.Brokers, func(b string) bool { return !local(b) }) {
+		return ""
+	}
+	switch o.SASL.Mechanism {
+	case Plain:
+		return "the password"
+	case OAuthBearer:
+		return "the token"
+	}
+	return "" // SCRAM sends a proof, not the password
 }
 
 func validateBroker(b string) error {
@@ -127,18 +158,37 @@ func (s *SASL) validate() (errs []error) {
 		refuse("token_url", s.TokenURL)
 		refuse("client_id", s.ClientID)
 		refuse("client_secret", s.ClientSecret)
+		refuse("token_file", s.TokenFile.text())
+		refuse("profile", s.AWS.String())
 	case OAuthBearer:
-		need("token_url", s.TokenURL)
-		need("client_id", s.ClientID)
-		need("client_secret", s.ClientSecret)
+		if s.TokenFile != nil {
+			refuse("token_url beside token_file", s.TokenURL)
+			refuse("client_id beside token_file", s.ClientID)
+			refuse("client_secret beside token_file", s.ClientSecret)
+		} else {
+			need("token_url", s.TokenURL)
+			need("client_id", s.ClientID)
+			need("client_secret", s.ClientSecret)
+		}
+		refuse("profile", s.AWS.String())
 		refuse("username", s.Username)
 		refuse("password", s.Password)
 		if u, err := url.Parse(s.TokenURL); s.TokenURL != "" && (err != nil || u.Host == "" || !slices.Contains([]string{"http", "https"}, u.Scheme)) {
 			// The URL is not repeated: it may carry a secret.
 			errs = append(errs, errors.New("sasl: token_url is no http or https URL"))
 		}
+	case AWSMSKIAM:
+		if s.AWS == nil {
+			errs = append(errs, errors.New("sasl: mechanism AWS_MSK_IAM without a way to credentials"))
+		}
+		refuse("username", s.Username)
+		refuse("password", s.Password)
+		refuse("token_url", s.TokenURL)
+		refuse("client_id", s.ClientID)
+		refuse("client_secret", s.ClientSecret)
+		refuse("token_file", s.TokenFile.text())
 	default:
-		errs = append(errs, fmt.Errorf("sasl: mechanism %q is none of %s, %s, %s, %s", s.Mechanism, Plain, ScramSHA256, ScramSHA512, OAuthBearer))
+		errs = append(errs, fmt.Errorf("sasl: mechanism %q is none of %s, %s, %s, %s, %s", s.Mechanism, Plain, ScramSHA256, ScramSHA512, OAuthBearer, AWSMSKIAM))
 	}
 	return errs
 }

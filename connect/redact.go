@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -12,8 +13,8 @@ const redacted = "***"
 
 // String shows who authenticates how, never with what.
 func (s SASL) String() string {
-	return fmt.Sprintf("{mechanism %q, username %q, password %s, token_url %q, client_id %q, client_secret %s}",
-		s.Mechanism, s.Username, hidden(s.Password), plainURL(s.TokenURL), s.ClientID, hidden(s.ClientSecret))
+	return fmt.Sprintf("{mechanism %q, username %q, password %s, token_url %q, client_id %q, client_secret %s, token_file %q, profile %q}",
+		s.Mechanism, s.Username, hidden(s.Password), plainURL(s.TokenURL), s.ClientID, hidden(s.ClientSecret), s.TokenFile.text(), s.AWS.String())
 }
 
 // GoString is String, for %#v.
@@ -33,6 +34,7 @@ func (s SASL) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]string{
 		"mechanism": s.Mechanism, "username": s.Username, "password": hidden(s.Password),
 		"token_url": plainURL(s.TokenURL), "client_id": s.ClientID, "client_secret": hidden(s.ClientSecret),
+		"token_file": s.TokenFile.text(), "profile": s.AWS.String(),
 	})
 }
 
@@ -57,8 +59,8 @@ func (s *SASL) scrub(text string) string {
 	if s == nil {
 		return text
 	}
-	secrets := append([]string{s.Password, s.ClientSecret}, s.PasswordFile.all()...)
-	for _, secret := range append(secrets, s.ClientSecretFile.all()...) {
+	secrets := slices.Concat([]string{s.Password, s.ClientSecret}, s.PasswordFile.all(), s.ClientSecretFile.all(), s.TokenFile.all(), s.AWS.all())
+	for _, secret := range secrets {
 		if secret == "" {
 			continue
 		}

@@ -33,8 +33,29 @@ func NewSecretFile(path, first string) *SecretFile {
 	return &SecretFile{path: path, seen: []string{first}}
 }
 
+// OpenSecretFile reads the file for the first time, and returns what it holds beside it. The error names the path.
+func OpenSecretFile(path string) (*SecretFile, string, error) {
+	text, err := readSecret(path)
+	var named *os.PathError
+	switch {
+	case errors.As(err, &named):
+		return nil, "", err
+	case err != nil:
+		return nil, "", fmt.Errorf("%s: %w", path, err)
+	}
+	return NewSecretFile(path, text), text, nil
+}
+
 // String is the path.
 func (f *SecretFile) String() string { return f.path }
+
+// text is the path, and "" where there is no file.
+func (f *SecretFile) text() string {
+	if f == nil {
+		return ""
+	}
+	return f.path
+}
 
 // Format is the path whatever the verb; without it %+v would print the fields.
 func (f *SecretFile) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, f.path) }

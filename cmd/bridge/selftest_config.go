@@ -64,9 +64,14 @@ func setConnection(b *hclwrite.Body, o connect.Options, variable string) {
 		setText(sasl, "username", a.Username)
 		setText(sasl, "token_url", a.TokenURL)
 		setText(sasl, "client_id", a.ClientID)
-		if a.Mechanism == connect.OAuthBearer {
+		switch {
+		case a.TokenFile != nil:
+			setText(sasl, "token_file", a.TokenFile.String())
+		case a.Mechanism == connect.AWSMSKIAM:
+			setText(sasl, "profile", a.AWS.String())
+		case a.Mechanism == connect.OAuthBearer:
 			setEnv(sasl, "client_secret", variable+"_CLIENT_SECRET")
-		} else {
+		default:
 			setEnv(sasl, "password", variable+"_PASSWORD")
 		}
 	}
