@@ -84,3 +84,11 @@ func date(seconds float64) time.Time {
 	}
 	return time.Unix(int64(seconds), 0)
 }
+
+// Subject is the subject of the token that was read last, which is the name that brokers give its bearer by default; "" for a
+// token that is no JWT.
+func (f *SecretFile) Subject() string {
+	all := f.all()
+	c, _ := claimsOf(strings.TrimSpace(all[len(all)-1]))
+	return c.subject
+}

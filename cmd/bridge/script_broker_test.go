@@ -228,3 +228,21 @@ func describe(r *kgo.Record) string {
 	}
 	return b.String()
 }
+
+func cmdConfigure(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, neg, len(args) > 2, "configure ADDR TOPIC KEY=VALUE ...")
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	cl := client(ts, args[0])
+	defer cl.Close()
+	var changes []kadm.AlterConfig
+	for _, a := range args[2:] {
+		key, value, _ := strings.Cut(a, "=")
+		changes = append(changes, kadm.AlterConfig{Op: kadm.SetConfig, Name: key, Value: kadm.StringPtr(value)})
+	}
+	answers, err := kadm.NewClient(cl).AlterTopicConfigs(ctx, changes, args[1])
+	ts.Check(err)
+	for _, a := range answers {
+		ts.Check(a.Err)
+	}
+}

@@ -171,7 +171,7 @@ func cmdLines(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	n := 0
 	for line := range strings.Lines(ts.ReadFile("stderr")) {
-		if re.MatchString(line) {
+		if re.MatchString(strings.TrimRight(line, "\r\n")) {
 			n++
 		}
 	}

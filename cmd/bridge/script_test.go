@@ -33,6 +33,7 @@ func TestMain(m *testing.M) {
 //	append ADDR TOPIC V ...   appends the records V to partition 0, one after the other
 //	initpid ADDR ID           sends a blind InitProducerID: what is open on the id is aborted
 //	deletetopic ADDR TOPIC    deletes it
+//	configure ADDR TOPIC K=V  changes settings of the topic
 //	code N COMMAND ...        fails unless the command ends with exit code N within two minutes; stdout and stderr as with exec
 //	start NAME COMMAND ...    starts a process; its output is in the files NAME.out and NAME.err
 //	signal NAME SIGNAL        TERM, INT, KILL, HUP
@@ -58,7 +59,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"kfake": cmdKfake, "stopkfake": cmdStopKfake, "freeze": cmdFreeze, "silent": cmdSilent, "accepted": cmdAccepted, "refused": cmdRefused, "produce": cmdProduce, "same": cmdSame, "count": cmdCount,
-			"append": cmdAppend, "initpid": cmdInitPID, "deletetopic": cmdDeleteTopic,
+			"append": cmdAppend, "initpid": cmdInitPID, "deletetopic": cmdDeleteTopic, "configure": cmdConfigure,
 			"code": cmdCode, "start": cmdStart, "signal": cmdSignal, "ended": cmdEnded, "logged": cmdLogged, "printed": cmdPrinted,
 			"http": cmdHTTP, "ask": cmdAsk, "certificate": cmdCertificate, "supervisor": cmdSupervisor, "heard": cmdHeard, "topics": cmdTopics, "lines": cmdLines, "samples": cmdSamples, "envsubst": cmdEnvsubst,
 		},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -43,25 +44,42 @@ func (c *validateCommand) Run(env environment) error {
 			return errStopped // what was found is the stop's doing as like as not
 		}
 	}
-	for _, p := range v.problems {
-		_, _ = fmt.Fprintln(env.stderr, p)
+	for _, line := range slices.Concat(v.problems, v.warnings, v.notes) {
+		_, _ = fmt.Fprintln(env.stderr, line)
 	}
 	if len(v.problems) > 0 {
 		return &silentError{semantics.ExitUsage}
 	}
-	_, err = fmt.Fprintf(env.stdout, "%s is valid: %d bridge(s)\n", c.Config, len(file.Bridges))
+	more := ""
+	if n := len(v.warnings); n > 0 {
+		more = fmt.Sprintf(", %d warning(s)", n)
+	}
+	_, err = fmt.Fprintf(env.stdout, "%s is valid: %d bridge(s)%s\n", c.Config, len(file.Bridges), more)
 	return err
 }
 
-// validation collects problems, one line each: what is wrong and what to do.
+// validation collects what it finds, one line each: what is wrong and what to do. With a problem the bridge does not start, or
+// stops at once, and the exit code is 2; a warning is a risk; a note is what could not be looked at.
 type validation struct {
-	log      hclog.Logger
-	problems []string
-	where    string
+	log                       hclog.Logger
+	problems, warnings, notes []string
+	where                     string
 }
 
 func (v *validation) problem(format string, args ...any) {
-	v.problems = append(v.problems, v.where+": "+strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", "; "))
+	v.problems = append(v.problems, v.line(format, args))
+}
+
+func (v *validation) warn(format string, args ...any) {
+	v.warnings = append(v.warnings, "warning: "+v.line(format, args))
+}
+
+func (v *validation) note(format string, args ...any) {
+	v.notes = append(v.notes, "note: "+v.line(format, args))
+}
+
+func (v *validation) line(format string, args []any) string {
+	return v.where + ": " + strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", "; ")
 }
 
 func (v *validation) check(err error) {
@@ -101,8 +119,9 @@ func (v *validation) online(ctx context.Context, file *configs.File) {
 	connecting.Wait()
 	for i, b := range file.Bridges {
 		v.where = fmt.Sprintf("bridge %q", b.Options.Name)
+		v.timing(b)
 		v.directory(b)
-		sources := map[string]int32{} // topic → partitions
+		sources := &sourceTopics{partitions: map[string]int32{}}
 		for j, c := range clusters[i] {
 			v.inspect(ctx, c, func(ctx context.Context) {
 				if j < len(b.Options.Sources) {
@@ -123,6 +142,9 @@ func (v *validation) inspect(ctx context.Context, c *cluster, look func(context.
 	if c.err != nil {
 		v.check(c.err)
 		return
+	}
+	if secret := c.o.Exposed(); secret != "" {
+		v.warn("%s goes over the network in plain text: add tls {} and use the brokers' TLS port", secret)
 	}
 	ctx, cancel := context.WithTimeout(ctx, validateTimeout)
 	defer cancel()
@@ -149,8 +171,10 @@ func (v *validation) directory(b configs.Bridge) {
 	}
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		v.writable(path, "state directory "+path)
+		v.disk(path, path)
 		return
 	}
+	v.disk(filepath.Dir(path), path)
 	// The directory is made at the first start, its parent is not.
 	parent := filepath.Dir(path)
 	v.writable(parent, fmt.Sprintf("state directory %s cannot be made: %s", path, parent))
@@ -164,8 +188,11 @@ func (v *validation) writable(dir, what string) {
 		v.problem("%s does not exist: create it (mkdir -p %s), or mount its volume", what, dir)
 		return
 	case err != nil:
-		v.problem("%s is not writable: %v: give the user of the daemon the right to write there, or set checkpoint.path", what, err)
+		v.problem("%s is not writable: %v%s: give the user of the daemon the right to write there, or set checkpoint.path", what, err, owner(dir))
 		return
 	}
-	v.check(errors.Join(f.Close(), os.Remove(f.Name())))
+	_, err = f.Write(make([]byte, 4096)) // an empty file can be made on a full disk
+	if err = errors.Join(err, f.Sync(), f.Close(), os.Remove(f.Name())); err != nil {
+		v.problem("%s cannot be written to: %v: make room there, or set checkpoint.path", what, err)
+	}
 }

@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"errors"
+	"math"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kafkabridge/bridge"
 	"kafkabridge/configs"
@@ -23,19 +25,37 @@ const (
 // group asks for the coordinator of the source's group where the bridge cannot do without it. Where the group only shows the
 // lag, a missing right stops nothing.
 func (v *validation) group(ctx context.Context, c *cluster, b configs.Bridge, s bridge.SourceOptions) {
+	tell := v.problem
 	if b.Store != nil && s.Start.At != bridge.StartCommitted {
-		return
+		tell = v.warn // what the group shows is the lag; nothing depends on it
 	}
+	grant := c.grant(right{"group", s.Group, "Read"})
 	switch err := v.coordinator(ctx, kadm.NewClient(c.cl).FindGroupCoordinators, s.Group); {
 	case errors.Is(err, kerr.GroupAuthorizationFailed):
-		v.problem("group %s: not allowed to use it: grant Read on Group %s", s.Group, s.Group)
+		tell("group %s: not allowed to use it: grant Read on Group %s: %s", s.Group, s.Group, grant)
+		return
 	case err != nil:
-		v.problem("group %s: %v: the brokers cannot serve consumer groups now: see the state of __consumer_offsets", s.Group, connect.Explain(err, c.o))
+		tell("group %s: %v: the brokers cannot serve consumer groups now: see the state of __consumer_offsets", s.Group, connect.Explain(err, c.o))
+		return
+	}
+	if !v.mayRead(ctx, c, s.Group) {
+		tell("group %s: not allowed to commit to it: grant Read on Group %s: %s", s.Group, s.Group, grant)
 	}
 }
 
-// transactionalIDs asks for the coordinators of the transactional ids. That takes the right Describe; whether Write is
-// granted, too, only InitProducerID tells, which would fence a running daemon.
+// mayRead asks what this user may do to the group. Where the brokers do not say, it may.
+func (v *validation) mayRead(ctx context.Context, c *cluster, group string) bool {
+	req := kmsg.NewPtrDescribeGroupsRequest()
+	req.Groups, req.IncludeAuthorizedOperations = []string{group}, true
+	resp, err := req.RequestWith(ctx, c.cl)
+	if err != nil || len(resp.Groups) != 1 || resp.Groups[0].ErrorCode != 0 || resp.Version < 3 {
+		return true
+	}
+	return allowed(resp.Groups[0].AuthorizedOperations, operationRead)
+}
+
+// transactionalIDs asks for the coordinators of the transactional ids, which takes the right Describe, and then whether a
+// transaction may be ended there, which takes Write.
 func (v *validation) transactionalIDs(ctx context.Context, c *cluster, o txn.Options) {
 	if o.Semantic != semantics.ExactlyOnce {
 		return
@@ -43,12 +63,28 @@ func (v *validation) transactionalIDs(ctx context.Context, c *cluster, o txn.Opt
 	for _, id := range o.TransactionalIDs {
 		switch err := v.coordinator(ctx, kadm.NewClient(c.cl).FindTxnCoordinators, id); {
 		case errors.Is(err, kerr.TransactionalIDAuthorizationFailed):
-			v.problem("transactional id %s: not allowed to use it: grant Describe and Write on TransactionalId %s", id, id)
+			v.problem("transactional id %s: not allowed to use it: grant Describe and Write on TransactionalId %s: %s", id, id,
+				c.grant(right{"transactional-id", id, "Describe"}, right{"transactional-id", id, "Write"}))
 		case err != nil:
 			v.problem("transactional id %s: %v: the brokers cannot host transactions now: see the state of __transaction_state, and whether there are as many brokers as transaction.state.log.replication.factor", id, connect.Explain(err, c.o))
 			return // the next one waits for the same
+		case !v.mayWrite(ctx, c, id):
+			v.problem("transactional id %s: not allowed to write with it: grant Write on TransactionalId %s: %s", id, id, c.grant(right{"transactional-id", id, "Write"}))
 		}
 	}
+}
+
+// mayWrite asks for the end of a transaction by a producer id that no cluster ever gives out: the broker looks at the right
+// first, and then finds that the id is not this producer's (INVALID_PRODUCER_ID_MAPPING). Nothing happens to a transaction that
+// is open. InitProducerID was rejected, it would fence a running daemon.
+func (v *validation) mayWrite(ctx context.Context, c *cluster, id string) bool {
+	req := kmsg.NewPtrEndTxnRequest()
+	req.TransactionalID, req.ProducerID, req.ProducerEpoch = id, math.MaxInt64, 0
+	resp, err := req.RequestWith(ctx, c.cl)
+	if err == nil {
+		err = kerr.ErrorForCode(resp.ErrorCode)
+	}
+	return !errors.Is(err, kerr.TransactionalIDAuthorizationFailed)
 }
 
 // coordinator repeats the question while the answer is that there is none yet.
@@ -81,7 +117,7 @@ func (v *validation) creatable(ctx context.Context, c *cluster, kind, topic stri
 	switch {
 	case err == nil, errors.Is(err, kerr.TopicAlreadyExists):
 	case errors.Is(err, kerr.TopicAuthorizationFailed), errors.Is(err, kerr.ClusterAuthorizationFailed):
-		v.problem("%s %s is missing and may not be created: create it with %d partitions, or grant Create on Topic %s", kind, topic, max(partitions, 1), topic)
+		v.problem("%s %s is missing and may not be created: create it with %d partitions, or grant Create on Topic %s: %s", kind, topic, max(partitions, 1), topic, c.grant(right{"topic", topic, "Create"}))
 	default:
 		v.problem("%s %s is missing and cannot be created: %v: create it with %d partitions", kind, topic, connect.Explain(err, c.o), max(partitions, 1))
 	}

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -23,6 +22,7 @@ import (
 const (
 	operationRead  = 3
 	operationWrite = 4
+	operationAlter = 7
 )
 
 func allowed(bits int32, operation int) bool {
@@ -57,7 +57,7 @@ func (v *validation) topics(ctx context.Context, c *cluster, names []string) (ma
 	return all, true
 }
 
-func (v *validation) source(ctx context.Context, c *cluster, b configs.Bridge, i int, found map[string]int32) {
+func (v *validation) source(ctx context.Context, c *cluster, b configs.Bridge, i int, found *sourceTopics) {
 	s := b.Options.Sources[i]
 	v.group(ctx, c, b, s)
 	var names []string
@@ -68,7 +68,7 @@ func (v *validation) source(ctx context.Context, c *cluster, b configs.Bridge, i
 	if !ok {
 		return
 	}
-	matched := 0
+	var matched []string
 	for _, name := range slices.Sorted(maps.Keys(topics)) {
 		t := topics[name]
 		if names == nil && !matches(s.TopicsRegex, s.TopicsExclude, s.NeverMatch, name, t.IsInternal) {
@@ -76,21 +76,36 @@ func (v *validation) source(ctx context.Context, c *cluster, b configs.Bridge, i
 		}
 		switch err := kerr.ErrorForCode(t.ErrorCode); {
 		case errors.Is(err, kerr.TopicAuthorizationFailed):
-			v.problem("topic %s: not allowed to see it: grant Describe and Read on Topic %s", name, name)
+			v.problem("topic %s: not allowed to see it: grant Describe and Read on Topic %s: %s", name, name, c.grant(right{"topic", name, "Read"}))
 			continue
 		case err != nil:
 			v.problem("topic %s: %v: create it", name, err)
 			continue
 		}
 		if !allowed(t.AuthorizedOperations, operationRead) {
-			v.problem("topic %s: not allowed to read it: grant Read on Topic %s", name, name)
+			v.problem("topic %s: not allowed to read it: grant Read on Topic %s: %s", name, name, c.grant(right{"topic", name, "Read"}))
 		}
-		matched++
-		found[name] = max(found[name], int32(len(t.Partitions)))
+		if f := factsOf(t); f.leaderless > 0 {
+			v.problem("topic %s: %d of %d partitions have no leader now: bring the brokers that hold them back", name, f.leaderless, f.partitions)
+		}
+		matched = append(matched, name)
+		found.partitions[name] = max(found.partitions[name], int32(len(t.Partitions)))
+		found.positions += len(t.Partitions)
 	}
-	if names == nil && matched == 0 {
+	for _, values := range v.describe(ctx, c, matched) {
+		most, _ := topicFacts{values: values}.number("max.message.bytes")
+		found.largest = max(found.largest, most)
+	}
+	if names == nil && len(matched) == 0 {
 		v.problem("topics_regex %q matches no topic that this user may see: correct it, create a topic, or grant Describe on Topic", s.TopicsRegex)
 	}
+}
+
+// sourceTopics are what the sources of a bridge hold.
+type sourceTopics struct {
+	partitions map[string]int32 // by topic; of several sources the most
+	positions  int              // partitions of all sources
+	largest    int64            // bytes of the largest record that one of them takes; 0: not known
 }
 
 func matches(expression string, exclude, never []string, name string, internal bool) bool {
@@ -104,7 +119,7 @@ func matches(expression string, exclude, never []string, name string, internal b
 	return whole(expression) && !slices.ContainsFunc(exclude, whole)
 }
 
-func (v *validation) sink(ctx context.Context, c *cluster, b configs.Bridge, sources map[string]int32) {
+func (v *validation) sink(ctx context.Context, c *cluster, b configs.Bridge, sources *sourceTopics) {
 	o := b.Sink
 	o.Incarnation = "validate"
 	sink, err := txn.New(o, c.cl, v.log)
@@ -115,32 +130,34 @@ func (v *validation) sink(ctx context.Context, c *cluster, b configs.Bridge, sou
 	defer func() { v.check(sink.Close()) }()
 	v.check(kafkabridge.Explain(sink.Check(ctx), c.o))
 	v.transactionalIDs(ctx, c, o)
+	v.brokerSettings(ctx, c, b)
 	wanted := map[string]int32{}
-	for _, source := range slices.Sorted(maps.Keys(sources)) {
+	for _, source := range slices.Sorted(maps.Keys(sources.partitions)) {
 		t, err := b.Options.Sink.Topic(source)
 		if err != nil {
 			v.check(err)
 			continue
 		}
-		wanted[t] = max(wanted[t], sources[source])
+		wanted[t] = max(wanted[t], sources.partitions[source])
 	}
 	if dead := b.Options.Sink.DeadLetterTopic; dead != "" {
 		wanted[dead] = max(wanted[dead], 1) // any number of partitions will do
 	}
 	if b.Options.Semantic == semantics.ExactlyOnce && o.Ledger {
-		v.ledger(ctx, c, o)
+		v.ledger(ctx, c, o, sources.positions)
 	}
 	if len(wanted) > 0 {
-		v.sinkTopics(ctx, c, b, wanted)
+		v.sinkTopics(ctx, c, b, wanted, sources.largest)
 	}
 }
 
-func (v *validation) sinkTopics(ctx context.Context, c *cluster, b configs.Bridge, wanted map[string]int32) {
+func (v *validation) sinkTopics(ctx context.Context, c *cluster, b configs.Bridge, wanted map[string]int32, largest int64) {
 	names := slices.Sorted(maps.Keys(wanted))
 	topics, ok := v.topics(ctx, c, names)
 	if !ok {
 		return
 	}
+	there := map[string]topicFacts{}
 	for _, name := range names {
 		t := topics[name]
 		err := kerr.ErrorForCode(t.ErrorCode)
@@ -148,50 +165,63 @@ func (v *validation) sinkTopics(ctx context.Context, c *cluster, b configs.Bridg
 		case errors.Is(err, kerr.UnknownTopicOrPartition) && b.Options.Sink.CreateTopics:
 			v.creatable(ctx, c, "topic", name, wanted[name])
 		case errors.Is(err, kerr.TopicAuthorizationFailed):
-			v.problem("topic %s: not allowed to see it: grant Describe and Write on Topic %s", name, name)
+			v.problem("topic %s: not allowed to see it: grant Describe and Write on Topic %s: %s", name, name, c.grant(right{"topic", name, "Write"}))
 		case err != nil:
 			v.problem("topic %s: %v: create it with %d partitions, or set create_topics = true", name, err, wanted[name])
 		case !allowed(t.AuthorizedOperations, operationWrite):
-			v.problem("topic %s: not allowed to write it: grant Write on Topic %s", name, name)
+			v.problem("topic %s: not allowed to write it: grant Write on Topic %s: %s", name, name, c.grant(right{"topic", name, "Write"}))
 		case !b.Options.Sink.PartitionByKey && !b.Options.Sink.CreateTopics && int32(len(t.Partitions)) < wanted[name]:
 			v.problem("topic %s has %d partitions and the source %d: add partitions, set create_topics = true, or partition = \"key\"", name, len(t.Partitions), wanted[name])
+		case !b.Options.Sink.PartitionByKey && int32(len(t.Partitions)) < wanted[name] && name != b.Options.Sink.DeadLetterTopic && !allowed(t.AuthorizedOperations, operationAlter):
+			v.problem("topic %s has %d partitions and the source %d, and we may not add any: add them, or grant Alter on Topic %s: %s", name, len(t.Partitions), wanted[name], name, c.grant(right{"topic", name, "Alter"}))
 		}
+		if err == nil {
+			there[name] = factsOf(t)
+		}
+	}
+	settings := v.describe(ctx, c, sortedNames(there))
+	for _, name := range sortedNames(there) {
+		f := there[name]
+		f.values = settings[name]
+		if name == b.Options.Sink.DeadLetterTopic {
+			v.written("dead letter topic", name, f)
+			v.deadLetters(name, f, largest)
+			continue
+		}
+		v.written("topic", name, f)
+		v.output(name, f, b, largest)
 	}
 }
 
 // ledger checks what the bridge would refuse at its start.
-func (v *validation) ledger(ctx context.Context, c *cluster, o txn.Options) {
+func (v *validation) ledger(ctx context.Context, c *cluster, o txn.Options, positions int) {
 	topics, ok := v.topics(ctx, c, []string{o.LedgerTopic})
 	if !ok {
 		return
 	}
-	t := topics[o.LedgerTopic]
+	name, t := o.LedgerTopic, topics[o.LedgerTopic]
 	switch err := kerr.ErrorForCode(t.ErrorCode); {
 	case errors.Is(err, kerr.UnknownTopicOrPartition):
-		v.creatable(ctx, c, "ledger topic", o.LedgerTopic, 1) // at the first start
+		v.creatable(ctx, c, "ledger topic", name, 1) // at the first start
+		return
+	case errors.Is(err, kerr.TopicAuthorizationFailed):
+		v.problem("ledger topic %s: not allowed to see it: grant Describe, Read and Write on Topic %s: %s", name, name, c.grant(right{"topic", name, "Read"}, right{"topic", name, "Write"}))
 		return
 	case err != nil:
-		v.problem("ledger topic %s: %v: grant Describe, Read and Write on Topic %s", o.LedgerTopic, err, o.LedgerTopic)
+		v.problem("ledger topic %s: %v: see the state of the topic on the brokers", name, err)
 		return
 	}
 	if !allowed(t.AuthorizedOperations, operationRead) {
-		v.problem("ledger topic %s: not allowed to read it: grant Read on Topic %s", o.LedgerTopic, o.LedgerTopic)
+		v.problem("ledger topic %s: not allowed to read it: grant Read on Topic %s: %s", name, name, c.grant(right{"topic", name, "Read"}))
 	}
 	if !allowed(t.AuthorizedOperations, operationWrite) {
-		v.problem("ledger topic %s: not allowed to write it: grant Write on Topic %s", o.LedgerTopic, o.LedgerTopic)
+		v.problem("ledger topic %s: not allowed to write it: grant Write on Topic %s: %s", name, name, c.grant(right{"topic", name, "Write"}))
 	}
 	if len(t.Partitions) != 1 {
-		v.problem("ledger topic %s has %d partitions and must have one: name another with ledger_topic", o.LedgerTopic, len(t.Partitions))
+		v.problem("ledger topic %s has %d partitions and must have one: name another with ledger_topic", name, len(t.Partitions))
 	}
-	configs, err := kadm.NewClient(c.cl).DescribeTopicConfigs(ctx, o.LedgerTopic)
-	if err != nil {
-		return // not allowed to look; the start says what is wrong, if anything is
-	}
-	for _, topic := range configs {
-		for _, kv := range topic.Configs {
-			if kv.Key == "cleanup.policy" && strings.Contains(kv.MaybeValue(), "delete") {
-				v.problem("ledger topic %s has cleanup.policy %s, which deletes the ledger in time: set it to compact", o.LedgerTopic, kv.MaybeValue())
-			}
-		}
-	}
+	f := factsOf(t)
+	f.values = v.describe(ctx, c, []string{name})[name]
+	v.written("ledger topic", name, f)
+	v.ledgerSettings(name, f, positions)
 }
