@@ -27,7 +27,7 @@ func TestCaseI(t *testing.T) {
 	t.Parallel()
 	c, s := secureCluster(t, 2*time.Second)
 	for name, part := range map[string]func(*testing.T, *kafka.Cluster, *kafka.Secure){
-		"1RightsMissing": caseI1, "3WrongConnection": caseI3, "4PasswordFileRotated": caseI4,
+		"1RightsMissing": caseI1, "2LeastRights": caseI2, "3WrongConnection": caseI3, "4PasswordFileRotated": caseI4,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -45,6 +45,7 @@ func secureCluster(t *testing.T, reauth time.Duration) (*kafka.Cluster, *kafka.S
 	users := map[string]string{}
 	for _, semantic := range semantics {
 		users[semantic] = casePassword
+		users[leastUser(semantic, true)], users[leastUser(semantic, false)] = casePassword, casePassword
 	}
 	s, err := kafka.NewSecure(t.TempDir(), users, reauth)
 	if err != nil {

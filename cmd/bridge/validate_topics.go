@@ -164,6 +164,9 @@ func (v *validation) sinkTopics(ctx context.Context, c *cluster, b configs.Bridg
 		switch {
 		case errors.Is(err, kerr.UnknownTopicOrPartition) && b.Options.Sink.CreateTopics:
 			v.creatable(ctx, c, "topic", name, wanted[name])
+			if !allowed(t.AuthorizedOperations, operationWrite) {
+				v.problem("topic %s: not allowed to write it: grant Write on Topic %s: %s", name, name, c.grant(right{"topic", name, "Write"}))
+			}
 		case errors.Is(err, kerr.TopicAuthorizationFailed):
 			v.problem("topic %s: not allowed to see it: grant Describe and Write on Topic %s: %s", name, name, c.grant(right{"topic", name, "Write"}))
 		case err != nil:
@@ -203,6 +206,7 @@ func (v *validation) ledger(ctx context.Context, c *cluster, o txn.Options, posi
 	switch err := kerr.ErrorForCode(t.ErrorCode); {
 	case errors.Is(err, kerr.UnknownTopicOrPartition):
 		v.creatable(ctx, c, "ledger topic", name, 1) // at the first start
+		v.ledgerRights(c, name, t.AuthorizedOperations)
 		return
 	case errors.Is(err, kerr.TopicAuthorizationFailed):
 		v.problem("ledger topic %s: not allowed to see it: grant Describe, Read and Write on Topic %s: %s", name, name, c.grant(right{"topic", name, "Read"}, right{"topic", name, "Write"}))
@@ -211,12 +215,7 @@ func (v *validation) ledger(ctx context.Context, c *cluster, o txn.Options, posi
 		v.problem("ledger topic %s: %v: see the state of the topic on the brokers", name, err)
 		return
 	}
-	if !allowed(t.AuthorizedOperations, operationRead) {
-		v.problem("ledger topic %s: not allowed to read it: grant Read on Topic %s: %s", name, name, c.grant(right{"topic", name, "Read"}))
-	}
-	if !allowed(t.AuthorizedOperations, operationWrite) {
-		v.problem("ledger topic %s: not allowed to write it: grant Write on Topic %s: %s", name, name, c.grant(right{"topic", name, "Write"}))
-	}
+	v.ledgerRights(c, name, t.AuthorizedOperations)
 	if len(t.Partitions) != 1 {
 		v.problem("ledger topic %s has %d partitions and must have one: name another with ledger_topic", name, len(t.Partitions))
 	}
@@ -224,4 +223,14 @@ func (v *validation) ledger(ctx context.Context, c *cluster, o txn.Options, posi
 	f.values = v.describe(ctx, c, []string{name})[name]
 	v.written("ledger topic", name, f)
 	v.ledgerSettings(name, f, positions)
+}
+
+// ledgerRights looks at what the brokers say of the topic, which they also do when it is not there yet.
+func (v *validation) ledgerRights(c *cluster, name string, bits int32) {
+	if !allowed(bits, operationRead) {
+		v.problem("ledger topic %s: not allowed to read it: grant Read on Topic %s: %s", name, name, c.grant(right{"topic", name, "Read"}))
+	}
+	if !allowed(bits, operationWrite) {
+		v.problem("ledger topic %s: not allowed to write it: grant Write on Topic %s: %s", name, name, c.grant(right{"topic", name, "Write"}))
+	}
 }

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kafkabridge/integration/kafka"
+)
+
+// readmeConfig is the bridge that the README's list of rights is for.
+const readmeConfig = `
+bridge "orders" {
+  semantic = "EXACTLY_ONCE"
+  source "s" {
+    brokers = [%[1]q]
+    topics  = ["orders"]
+    sasl {
+      mechanism = "PLAIN"
+      username  = "bridge"
+      password  = "x"
+    }
+  }
+  sink "t" {
+    brokers       = [%[1]q]
+    topic         = "orders-copy"
+    create_topics = %[2]t
+    on_reject     = "dead_letter"
+    dead_letter { topic = "orders-dead" }
+    sasl {
+      mechanism = "PLAIN"
+      username  = "bridge"
+      password  = "x"
+    }
+  }
+  checkpoint { path = "state" }
+}
+`
+
+// TestEachRightOfTheReadmeIsNamed takes each right of the README away from a user who has all of them.
+func TestEachRightOfTheReadmeIsNamed(t *testing.T) {
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed, err := kafka.ParseACLs(string(text))
+	if err != nil || len(listed) < 10 {
+		t.Fatalf("the README lists %d rights: %v", len(listed), err)
+	}
+	for _, create := range []bool{false, true} {
+		needed := slices.DeleteFunc(slices.Clone(listed), func(a kafka.ACL) bool {
+			return !create && a.Operation == kmsg.ACLOperationCreate || a.Operation == kmsg.ACLOperationAlter // Alter: on a real broker
+		})
+		if code, said := validateWith(t, needed, create); code != 0 || strings.Contains(said, "kafka-acls") && !strings.Contains(said, "DescribeConfigs") {
+			t.Errorf("create_topics = %t with every right: exit code %d\n%s", create, code, said)
+		}
+		for i, missing := range needed {
+			if create && missing.Name == "orders.ledger" && missing.Operation != kmsg.ACLOperationCreate {
+				continue // of a topic that is not there only a real broker tells the rights
+			}
+			code, said := validateWith(t, slices.Delete(slices.Clone(needed), i, i+1), create)
+			want := 2
+			if missing.Resource == "group" {
+				want = 0 // a warning: only the lag is not shown
+			}
+			word := strings.ToLower(missing.Operation.String())
+			word = strings.ToUpper(word[:1]) + word[1:]
+			line := regexp.MustCompile(fmt.Sprintf(`(?m): kafka-acls --bootstrap-server \S+ --add --allow-principal User:bridge .*--operation %s .*--%s %s$`, word, missing.Resource, regexp.QuoteMeta(missing.Name)))
+			if code != want || !line.MatchString(said) {
+				t.Errorf("create_topics = %t without %v: exit code %d, want %d and a line like %s\n%s", create, missing, code, want, line, said)
+			}
+		}
+	}
+}
+
+// validateWith runs the command against a broker on which the user has these rights.
+func validateWith(t *testing.T, rights []kafka.ACL, create bool) (code int, said string) {
+	t.Helper()
+	resources := map[string]kmsg.ACLResourceType{"topic": kmsg.ACLResourceTypeTopic, "group": kmsg.ACLResourceTypeGroup, "transactional-id": kmsg.ACLResourceTypeTransactionalId}
+	var acls []kfake.ACL
+	for _, r := range rights {
+		acls = append(acls, kfake.ACL{Resource: resources[r.Resource], Name: r.Name, Pattern: kmsg.ACLResourcePatternTypeLiteral, Operation: r.Operation, Allow: true})
+	}
+	topics := []string{"orders"}
+	if !create {
+		topics = append(topics, "orders-copy", "orders-dead")
+	}
+	opts := []kfake.Opt{kfake.NumBrokers(1), kfake.EnableSASL(), kfake.EnableACLs(), kfake.User("PLAIN", "bridge", "x", acls...), kfake.SeedTopics(2, topics...)}
+	if !create {
+		opts = append(opts, kfake.SeedTopics(1, "orders.ledger"))
+	}
+	c, err := kfake.NewCluster(opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	file := filepath.Join(t.TempDir(), "bridge.hcl")
+	if err := os.WriteFile(file, fmt.Appendf(nil, readmeConfig, c.ListenAddrs()[0], create), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var stdout, stderr bytes.Buffer
+	err = run([]string{"validate", "-c", file}, environment{stdout: &stdout, stderr: &stderr})
+	return int(exitCode(err)), stderr.String()
+}
