@@ -193,7 +193,7 @@ func codeError(op string, code int16, r resource, detail string) *semantics.Erro
 	m := meaningOf(code)
 	text := fmt.Sprintf("%s %q", r.kind, r.name)
 	if notPermitted(code) {
-		text = fmt.Sprintf("%s on %s %q is needed", r.operation, r.kind, r.name)
+		text = fmt.Sprintf("%s on %s %q is needed (bridge validate prints the command that grants it)", r.operation, r.kind, r.name)
 	}
 	if detail != "" {
 		text += ": " + detail

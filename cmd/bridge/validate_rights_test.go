@@ -81,6 +81,15 @@ func TestEachRightOfTheReadmeIsNamed(t *testing.T) {
 	}
 }
 
+// TestDescribeAloneIsNotEnough: a transactional id that can be seen and not be used is found without touching its transactions.
+func TestDescribeAloneIsNotEnough(t *testing.T) {
+	const id = "orders-0"
+	code, said := validateWith(t, []kafka.ACL{{Resource: "transactional-id", Name: id, Operation: kmsg.ACLOperationDescribe}}, true)
+	if code != 2 || !strings.Contains(said, "transactional id orders-0: not allowed to write with it: ") || !strings.Contains(said, "--operation Write --transactional-id orders-0\n") {
+		t.Errorf("exit code %d\n%s", code, said)
+	}
+}
+
 // validateWith runs the command against a broker on which the user has these rights.
 func validateWith(t *testing.T, rights []kafka.ACL, create bool) (code int, said string) {
 	t.Helper()
