@@ -25,7 +25,7 @@ import (
 var pageShots = flag.String("page.screenshots", os.Getenv("PAGE_SCREENSHOTS"), "folder for the screenshots of the status page")
 
 // pageLimit bounds every wait for the page: it must never be reached, also on a loaded machine.
-const pageLimit = time.Minute
+const pageLimit = 2 * time.Minute
 
 // startBrowser starts chromium. Without one the test is skipped, loudly, and fails in continuous integration.
 func startBrowser(t *testing.T) context.Context {
@@ -44,7 +44,7 @@ func startBrowser(t *testing.T) context.Context {
 	default:
 		t.Skip("BROWSER TEST DID NOT RUN: there is no chromium (Debian: apt-get install chromium)")
 	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path))
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.WSURLReadTimeout(pageLimit))
 	if os.Geteuid() == 0 {
 		// Chromium refuses to run as root with its sandbox, and continuous integration is root in its container. The pages it
 		// opens are this test's own.
@@ -189,6 +189,12 @@ func (b *tab) sees(what, expression string) {
 func (b *tab) says(selector, text string) {
 	b.t.Helper()
 	b.sees(fmt.Sprintf("%q in %s", text, selector), fmt.Sprintf("[...document.querySelectorAll(%q)].some(e => e.textContent.includes(%q))", selector, text))
+}
+
+// is waits until the first such element's text is no more and no less.
+func (b *tab) is(selector, text string) {
+	b.t.Helper()
+	b.sees(fmt.Sprintf("%s that is %q", selector, text), fmt.Sprintf("document.querySelector(%q)?.textContent === %q", selector, text))
 }
 
 // text evaluates an expression that is a text.

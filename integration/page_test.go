@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"net/http"
 	"net/http/httptest"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -22,10 +22,25 @@ import (
 // show what no real one would.
 func TestPage(t *testing.T) {
 	browser := startBrowser(t)
+	dir := t.TempDir()
+	suite := sync.OnceValues(func() (*kfakeSuite, error) { // the others need not wait for the binary
+		binary, err := daemon.Build(t.Context(), dir)
+		return &kfakeSuite{binary: binary, ports: map[int]bool{}}, err
+	})
+	onKfake := func(test func(*testing.T, context.Context, *kfakeSuite)) func(*testing.T, context.Context) {
+		return func(t *testing.T, browser context.Context) {
+			s, err := suite()
+			if err != nil {
+				t.Fatal(err)
+			}
+			test(t, browser, s)
+		}
+	}
 	for _, c := range []struct {
 		name string
 		test func(*testing.T, context.Context)
-	}{{"Daemon", pageDaemon}, {"Looks", pageLooks}, {"Hostile", pageHostile}, {"ThousandPartitions", pageThousand}, {"Token", pageToken}, {"Keyboard", pageKeyboard}, {"OddAnswers", pageOddAnswers}} {
+	}{{"Daemon", onKfake(pageDaemon)}, {"Looks", pageLooks}, {"Hostile", pageHostile}, {"ThousandPartitions", pageThousand}, {"Holders", pageHolders},
+		{"Token", pageToken}, {"Keyboard", pageKeyboard}, {"OddAnswers", pageOddAnswers}, {"HeldBack", onKfake(pageHeldBack)}} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			c.test(t, browser)
@@ -33,13 +48,42 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// pageDaemon: running, killed, recovered, frozen, taken over by a rival meanwhile, starved.
-func pageDaemon(t *testing.T, browser context.Context) {
-	binary, err := daemon.Build(t.Context(), t.TempDir())
+// pageHeldBack: a foreign transaction that is left open in the source has its name on the page until it ends.
+func pageHeldBack(t *testing.T, browser context.Context, suite *kfakeSuite) {
+	r := newKfakeRig(t, suite, "EXACTLY_ONCE", 2)
+	d := r.start("")
+	r.ready(d)
+	b := openTab(t, browser, pageURL(r.cfg.Listen))
+	b.is(".waits-for", "waits for new records in the sources")
+	foreign, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.ListenAddrs()...), kgo.TransactionalID("somebody-7"), kgo.TransactionTimeout(10*time.Minute),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := newKfakeRig(t, &kfakeSuite{binary: binary, ports: map[int]bool{}}, "EXACTLY_ONCE", 3)
+	defer foreign.Close()
+	if err := foreign.BeginTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	if err := foreign.ProduceSync(r.ctx(), &kgo.Record{Topic: r.in[0], Partition: 1, Value: []byte("held")}).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	const list = "[aria-label='Who holds partitions back'] li"
+	b.says(list, "transactional id somebody-7 holds back in/1 for ")
+	b.says(list, "; it began at ")
+	b.says(".waits-for", `the open transaction of transactional id "somebody-7", which has held back topic in partition 1 for`)
+	b.says("[aria-label='Partitions of b'] td", "transactional id somebody-7")
+	b.is(".badge", "ready") // somebody else's transaction is no fault of this bridge
+	b.shot("held-back")
+	if err := foreign.EndTransaction(r.ctx(), kgo.TryCommit); err != nil {
+		t.Fatal(err)
+	}
+	b.sees("that nobody holds it back any more", fmt.Sprintf("!document.querySelector(%q)", list))
+	b.is(".waits-for", "waits for new records in the sources")
+}
+
+// pageDaemon: running, killed, recovered, frozen, taken over by a rival meanwhile, starved.
+func pageDaemon(t *testing.T, browser context.Context, suite *kfakeSuite) {
+	r := newKfakeRig(t, suite, "EXACTLY_ONCE", 3)
 	r.cfg.Maps = []daemon.Block{{Label: "filter", Attrs: daemon.Attrs{"when": "value != null"}}}
 	r.cfg.Checkpoint["interval"], r.cfg.Checkpoint["timeout"] = "300ms", "2s"
 	defer r.load()()
@@ -47,7 +91,7 @@ func pageDaemon(t *testing.T, browser context.Context) {
 	d := r.start("")
 	r.ready(d)
 	b := openTab(t, browser, pageURL(r.cfg.Listen))
-	b.says(".badge", "ready")
+	b.is(".badge", "ready")
 	b.says(".bridge table .good", "decided")
 	b.sees("a rate in and out", "[...document.querySelectorAll('.figure')].filter(e => parseFloat(e.textContent) > 0).length === 2")
 	b.sees("the phases as bars", "document.querySelectorAll('svg.phases rect.commit').length > 2")
@@ -60,9 +104,9 @@ func pageDaemon(t *testing.T, browser context.Context) {
 	r.kill(d)
 	b.says("#lost", "No answer from the daemon since")
 	b.says("#lost", "it cannot be reached")
-	b.says(".badge", "was ready")
+	b.is(".badge", "was ready")
 	since := b.text("document.querySelector('#lost time').dateTime")
-	b.sees("how long it has been silent", "/silent for [2-9]/.test(document.getElementById('contact').textContent)")
+	b.sees("how long it has been silent", `/silent for ([2-9]|\d\d+)[. ]/.test(document.getElementById("contact").textContent)`)
 	if now := b.text("document.querySelector('#lost time').dateTime"); now != since {
 		t.Errorf("gone since %s, and a moment later since %s", since, now)
 	}
@@ -98,11 +142,11 @@ func pageDaemon(t *testing.T, browser context.Context) {
 	b.shot("fenced")
 	b.open(pageURL(rival.Listen))
 	b.silence(false)
-	b.says(".badge", "ready")
+	b.is(".badge", "ready")
 	b.says(".recoveries", "stale")
 
 	r.cluster.Close()
-	b.says(".badge", "not ready")
+	b.is(".badge", "not ready")
 	b.says(".reason.bad", "Not ready: ")
 	b.sees("which broker is gone", "document.querySelector('.why').textContent.includes('connect')")
 	b.says("#said", "b is not ready")
@@ -133,8 +177,8 @@ type shown struct{ now atomic.Pointer[bridge.Status] }
 
 func (s *shown) Status() bridge.Status { return *s.now.Load() }
 
-// serve serves statuses behind a guard (nil: none). What a show function returns is what the next look sees.
-func serve(t *testing.T, guard func(http.Handler) http.Handler, statuses ...bridge.Status) (base string, bridges []*shown) {
+// serve serves statuses on the real surface. What is stored in one of the bridges is what the next look sees.
+func serve(t *testing.T, o server.Options, statuses ...bridge.Status) (base string, bridges []*shown) {
 	t.Helper()
 	var list []server.Bridge
 	for _, s := range statuses {
@@ -142,21 +186,20 @@ func serve(t *testing.T, guard func(http.Handler) http.Handler, statuses ...brid
 		b.now.Store(&s)
 		bridges, list = append(bridges, b), append(list, b)
 	}
-	h := server.New("v1.2.3", list, server.NewMetrics(), hclog.NewNullLogger()).Handler()
-	if guard != nil {
-		h = guard(h)
-	}
-	s := httptest.NewServer(h)
-	t.Cleanup(s.Close)
-	return s.URL + "/", bridges
+	s := server.New("v1.2.3", list, server.NewMetrics(), hclog.NewNullLogger())
+	s.Use(o)
+	h := httptest.NewServer(s.Handler())
+	t.Cleanup(h.Close)
+	return h.URL + "/", bridges
 }
 
 // sample is a bridge in good health, with something in every part of the page.
 func sample(now time.Time) bridge.Status {
+	budget := 895.9
 	s := bridge.Status{
-		Bridge: "orders", Semantic: "EXACTLY_ONCE", Incarnation: "5f1c", State: "running", Ready: true,
-		Epoch: 18_442, DecidedEpoch: 18_441, LastDecidedMs: now.Add(-1400 * time.Millisecond).UnixMilli(),
-		Transaction: bridge.Transactions{Open: "orders-1 pid=4012 pepoch=318", OpenAge: 4.1, OpenSecs: 4.1, TimeoutSec: 900},
+		Bridge: "orders", Semantic: "EXACTLY_ONCE", Incarnation: "5f1c", State: "running", Ready: true, WaitsFor: "nothing: records are moving, 2179 offsets to go",
+		Epoch: 18_442, DecidedEpoch: 18_441, LastDecidedMs: now.Add(-1400 * time.Millisecond).UnixMilli(), CheckpointBytes: 48_300,
+		Transaction: bridge.Transactions{Open: "orders-1 pid=4012 pepoch=318", OpenAge: 4.1, OpenSecs: 4.1, TimeoutSec: 900, Budget: &budget},
 		Restarts:    1, Replayed: 0,
 		LastFailure: "produce orders-copy/3: NOT_LEADER_OR_FOLLOWER: the leader moved, and its answer was lost", LastFailureMs: now.Add(-47 * time.Minute).UnixMilli(),
 		Recoveries: map[string]int64{"clean": 1, "committed": 1},
@@ -183,6 +226,8 @@ func sample(now time.Time) bridge.Status {
 		lag := []int64{212, 0, 1840, 96, 0, 31}[p]
 		s.Sources[0].Partitions = append(s.Sources[0].Partitions, bridge.PartitionStatus{Topic: "orders", Partition: p, Position: at, LastStable: at + lag, HighWatermark: at + lag + int64(p%3), Lag: lag})
 	}
+	held := &s.Sources[0].Partitions[4]
+	held.HeldSecs, held.HeldBy = 94, &bridge.Holder{TransactionalID: "billing-3", ProducerID: 5120, SinceMs: now.Add(-96 * time.Second).UnixMilli()}
 	return s
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
@@ -185,5 +186,8 @@ func TestPage(t *testing.T) {
 	s.Handler().ServeHTTP(r, httptest.NewRequest(http.MethodGet, "/page/index.html", nil))
 	if r.Code != http.StatusNotFound {
 		t.Errorf("other paths: %d", r.Code)
+	}
+	if pictures, err := fs.Glob(pageFiles, "page/*.png"); err != nil || pictures != nil { // of the README
+		t.Errorf("in the binary: %v, %v", pictures, err)
 	}
 }

@@ -7,12 +7,10 @@ const past = new Map(); // bridge → [{ at, run, values }], oldest first
 
 // remember adds the counters of a bridge. Another incarnation counts from zero again.
 export function remember(b, at) {
-  const values = { out: b.maps.records_out, "out bytes": b.maps.bytes_out, dropped: b.maps.records_dropped, lag: 0, in: 0 };
+  const values = { out: b.maps.records_out, "out bytes": b.maps.bytes_out, dropped: b.maps.records_dropped };
   for (const s of b.sources || []) {
     values[`in ${s.name}`] = s.records_in;
     values[`bytes ${s.name}`] = s.bytes_in;
-    values.in += s.records_in;
-    for (const p of s.partitions || []) values.lag += Math.max(0, p.lag);
   }
   let list = past.get(b.bridge) || [];
   if (list.length && list.at(-1).run !== b.incarnation) list = [];
@@ -35,5 +33,5 @@ export function rates(bridge, name) {
 export const forget = () => past.clear();
 
 function between(a, b, name) {
-  return a && b && b.at > a.at ? Math.max(0, b.values[name] - (a.values[name] ?? b.values[name])) / ((b.at - a.at) / 1000) : null;
+  return a && b && b.at > a.at ? Math.max(0, b.values[name] - a.values[name]) / ((b.at - a.at) / 1000) : null;
 }

@@ -60,12 +60,13 @@ function facts(b, v) {
     h("li", { title: "A decided epoch counts: it is what a reader sees" }, decided));
 }
 
-// why says what the bridge waits for, and why it is not ready.
+// why says why the bridge is not ready and what it waits for, nothing of it twice.
 function why(b, v) {
-  const waiting = (b.waiting || []).filter(w => !b.reason?.includes(w));
+  const waits = b.waits_for && !b.reason?.includes(b.waits_for);
+  const waiting = (b.waiting || []).filter(w => !b.reason?.includes(w) && !b.waits_for?.includes(w));
   return h("div.why", {},
     !b.ready && h(v.stale ? "p.reason" : "p.reason.bad", {}, h("strong", {}, "Not ready: "), b.reason || "no reason given"),
-    b.waits_for && h("p.waits-for", {}, b.waits_for),
+    waits && h("p.waits-for", {}, h("span.faint", {}, v.stale ? "waited for " : "waits for "), b.waits_for),
     waiting.length > 0 && h("ul.waiting", { "aria-label": "What is being waited for" }, waiting.map(w => h("li", {}, "waits: ", w))));
 }
 
@@ -81,13 +82,16 @@ function way(b, v) {
 
 const arrow = () => h("span.arrow", { "aria-hidden": "true" }, "→");
 
+// present are a source's partitions, without those of topics that do not exist now.
+const present = s => (s.partitions || []).filter(p => !p.gone);
+
 function source(b, s, v) {
-  const list = s.partitions || [];
+  const list = present(s);
   const topics = new Set(list.map(p => p.topic)).size;
   return h("div.step", {}, h("p.what", {}, h("span", {}, "source"), " ", h("strong", {}, s.name)),
     speed(b, `in ${s.name}`, `bytes ${s.name}`, v),
     numbers(
-      ["lag", lag(list), "Offsets from the bridge's position to the last one that it may read", list.every(p => p.lag === 0) ? "good" : ""],
+      ["lag", lag(list), "Offsets from the bridge's position to the last one that it may read", list.length && list.every(p => p.lag === 0) ? "good" : ""],
       ["read", plural(s.records_in, "record"), "Since this process began, in whole batches"],
       ["from", `${plural(topics, "topic")}, ${plural(list.length, "partition")}`],
       ["in flight", bytes(s.in_flight_bytes), "Fetched and not yet acknowledged by the sink"]));
@@ -95,9 +99,9 @@ function source(b, s, v) {
 
 // lag is that of all partitions together. One that nobody knows must not pass for zero.
 function lag(list) {
-  const unknown = list.filter(p => p.lag < 0).length;
-  if (unknown === list.length) return "unknown";
-  return (unknown ? "at least " : "") + plural(sum(list, p => Math.max(0, p.lag)), "record");
+  const dark = list.filter(unknown).length;
+  if (dark === list.length) return "unknown";
+  return (dark ? "at least " : "") + plural(sum(list, p => Math.max(0, p.lag)), "record");
 }
 
 function maps(b, m, v) {
@@ -151,6 +155,7 @@ function definitions(tag, rows) {
     h("div", { title: hint ?? null }, h("dt", {}, what), h(tone ? "dd." + tone : "dd", {}, value))));
 }
 
+const unknown = p => p.lag < 0;
 const sum = (list, f) => list.reduce((total, x) => total + f(x), 0);
 
 // ---- what is open, and what went wrong ----
@@ -163,8 +168,8 @@ function transactions(b) {
   return title(
     transaction("prepared", "Every record is acknowledged; it waits for its commit, and survives a crash", t.prepared, t.prepared_age_seconds, t.timeout_seconds),
     transaction("open", "What is being written now", t.open, t.open_age_seconds, t.timeout_seconds),
-    typeof budget === "number" && h("p.budget", { title: "How long the bridge may be down from now on and still commit what it has prepared instead of reading it again" },
-      "Downtime budget: ", h(budget > 0 ? "strong" : "strong.bad", {}, duration(Math.max(0, budget)))));
+    budget !== undefined && h("p.budget", { title: "How long the bridge may be down from now on and still commit what it has prepared instead of reading it again" },
+      "Downtime budget: ", budget > 0 ? h("strong", {}, duration(budget)) : h("strong.bad", {}, "used up")));
 }
 
 function transaction(kind, hint, id, age, timeout) {
@@ -210,11 +215,12 @@ function checkpoints(b) {
   const took = c => sum(Object.keys(phases), p => c[`${p}_seconds`]);
   const longest = Math.max(0, ...recent.map(took));
   const results = Object.entries(b.checkpoints || {}).map(([result, n]) => `${count(n)} ${result}`).join(", ");
+  const size = b.checkpoint_bytes > 0 && h("span.faint.plain", { title: "Of the newest checkpoint in the state directory" }, `${bytes(b.checkpoint_bytes)} stored`);
   const title = part.bind(null, "Checkpoints", "The last ones, newest first");
-  if (!recent.length) return title(h("p.faint", {}, "None yet in this run."));
+  if (!recent.length) return title(h("p.legend", {}, h("span.faint.plain", {}, "None yet in this run."), size));
   const rows = recent.map(c => [count(c.epoch), result(c.result), moment(c.began_ms), bar(c, longest), duration(took(c)), ...Object.keys(phases).map(p => duration(c[`${p}_seconds`]))]);
   return title(
-    h("p.legend", {}, Object.entries(phases).map(([p, hint]) => h("span." + p, { title: hint }, p)), h("span.faint.plain", {}, `the longest bar is ${duration(longest)}`), h("span.faint.plain", {}, results)),
+    h("p.legend", {}, Object.entries(phases).map(([p, hint]) => h("span." + p, { title: hint }, p)), h("span.faint.plain", {}, `the longest bar is ${duration(longest)}`), h("span.faint.plain", {}, results), size),
     table(`Checkpoints of ${b.bridge}`, [{ text: "epoch", type: "n" }, { text: "result" }, { text: "began", type: "n.wide" }, { text: "phases", type: "bar" }, { text: "took", type: "n" },
       ...Object.entries(phases).map(([p, hint]) => ({ text: p, hint, type: "n.wide" }))], rows));
 }
@@ -236,7 +242,7 @@ function bar(c, longest) {
 
 function partitions(b, v) {
   const sources = b.sources || [];
-  const all = sources.flatMap(s => (s.partitions || []).map(p => ({ ...p, source: s.name })));
+  const all = sources.flatMap(s => present(s).map(p => ({ ...p, source: s.name })));
   const filter = v.filters.get(b.bridge) || "";
   const wanted = all.filter(p => `${p.source} ${p.topic}/${p.partition}`.toLowerCase().includes(filter.toLowerCase()));
   wanted.sort((x, y) => unknown(y) - unknown(x) || y.lag - x.lag); // the worst first: what nobody knows, then what is far behind
@@ -249,18 +255,41 @@ function partitions(b, v) {
     { text: "lag", hint: "Offsets from the position to the last one that the bridge may read", type: "n", of: p => p.lag < 0 ? "unknown" : h(p.lag ? "strong" : "span.faint", {}, count(p.lag)) },
     { text: "position", hint: "The next offset to hand over", type: "n", of: p => p.position < 0 ? "unknown" : count(p.position) },
     { text: "held back", hint: "Offsets behind an open transaction of the source", type: "n.wide", of: p => count(Math.max(0, p.high_watermark - p.last_stable)) },
+    all.some(p => p.held_seconds > 0) && { text: "for", hint: "How long that transaction has held the partition where it is", type: "n.wide", of: p => p.held_seconds > 0 && duration(p.held_seconds) },
+    all.some(p => p.held_by) && { text: "by", hint: "Whose transaction it is", type: "name.wide", of: p => p.held_by && holder(p.held_by) },
     all.some(p => p.gaps > 0) && { text: "gaps", hint: "Ranges that were gone before they were read", type: "n.wide", of: p => count(p.gaps) },
     all.some(p => p.waiting) && { text: "waits for", type: "name.wide", of: p => p.waiting || "" },
   ].filter(Boolean);
   return part("Partitions", "Of the sources, furthest behind first",
     h("p", {}, `Lag ${lag(all)} in all; ${count(all.filter(p => p.lag > 0).length)} of ${plural(all.length, "partition")} behind`,
-      all.some(p => p.lag < 0) && `, ${count(all.filter(p => p.lag < 0).length)} unknown`, "."),
+      all.some(unknown) && `, ${count(all.filter(unknown).length)} unknown`, "."),
+    ...held(all, sources),
     h("p.filter", {}, h("label", { for: id }, "Filter "), h("input", { id, type: "search", "data-bridge": b.bridge, placeholder: "topic/partition", autocomplete: "off", spellcheck: "false" }),
       h("span.faint", {}, shown.length < wanted.length ? `the first ${count(shown.length)} of ${count(wanted.length)}` : `${count(wanted.length)} shown`)),
     shown.length > 0 && table(`Partitions of ${b.bridge}`, columns, shown.map(p => columns.map(c => c.of(p)))));
 }
 
-const unknown = p => p.lag < 0;
+// held tells who holds partitions back, whoever has done so longest first. One transaction may hold a thousand.
+function held(all, sources) {
+  const by = new Map();
+  for (const p of all.filter(p => p.held_seconds > 0).sort((x, y) => y.held_seconds - x.held_seconds)) {
+    const who = p.held_by ? holder(p.held_by) : "a transaction, whose is not known,";
+    if (!by.has(who)) by.set(who, []);
+    by.get(who).push(p);
+  }
+  if (!by.size) return [];
+  const one = ([who, [longest, ...others]]) => h("li", {},
+    h("strong.wait", {}, who), ` holds back ${longest.topic}/${longest.partition} for ${duration(longest.held_seconds)}`,
+    others.length > 0 && ` and ${plural(others.length, "more partition")}`,
+    longest.held_by?.since_ms > 0 && ["; it began at ", moment(longest.held_by.since_ms)]);
+  return [h("ul.list", { "aria-label": "Who holds partitions back" }, [...by].slice(0, most).map(one)),
+    ...sources.filter(s => s.holders_unknown).map(s => h("p.faint.text", {}, s.holders_unknown))];
+}
+
+function holder(by) {
+  if (by.own) return `this bridge (${by.transactional_id})`;
+  return by.transactional_id ? `transactional id ${by.transactional_id}` : `producer id ${by.producer_id}`;
+}
 
 function recoveries(b) {
   const recent = (b.recent_recoveries || []).toReversed();
