@@ -89,11 +89,19 @@ func TestClientCertificate(t *testing.T) {
 		}
 	}
 	for n, want := range []int{403, 200} {
-		if code, _, _ := do(h, request("GET", "/status", with(n))); code != want {
-			t.Errorf("%d certificates: %d, want %d", n, code, want)
+		for _, path := range []string{"/status", "/metrics", "/log"} {
+			if code, body, _ := do(h, request("GET", path, with(n))); code != want || want == 403 && strings.Contains(body, "t-17") {
+				t.Errorf("%s with %d certificates: %d, want %d", path, n, code, want)
+			}
 		}
-		if code, _, _ := do(h, request("GET", "/healthz", with(n))); code != 200 {
-			t.Errorf("%d certificates: healthz %d", n, code)
+		if code, _, _ := do(h, request("PUT", "/log?level=debug", with(n))); code != want {
+			t.Errorf("PUT /log with %d certificates: %d, want %d", n, code, want)
+		}
+		for path, want := range map[string]int{"/healthz": 200, "/readyz": 503, "/": 200, "/page.js": 200} { // probes have none
+			code, body, _ := do(h, request("GET", path, with(n)))
+			if tells := strings.Contains(body, "t-17"); code != want || tells != (path == "/readyz" && n == 1) {
+				t.Errorf("%s with %d certificates: %d %s", path, n, code, body)
+			}
 		}
 	}
 }

@@ -71,7 +71,12 @@ func (s *Server) Start(address string) (net.Addr, error) {
 	if err != nil {
 		return nil, fmt.Errorf("server.listen %q: %w", address, err)
 	}
-	addr := l.Addr()
+	s.start(l)
+	return l.Addr(), nil
+}
+
+// start serves what l accepts.
+func (s *Server) start(l net.Listener) {
 	l = netutil.LimitListener(l, maxConnections)
 	if s.o.TLS != nil {
 		l = tls.NewListener(l, s.o.TLS)
@@ -80,7 +85,6 @@ func (s *Server) Start(address string) (net.Addr, error) {
 		MaxHeaderBytes: maxHeaderBytes, ErrorLog: s.log.StandardLogger(&hclog.StandardLoggerOptions{ForceLevel: hclog.Debug})}
 	s.done = make(chan error, 1)
 	go s.serve(l)
-	return addr, nil
 }
 
 func (s *Server) serve(l net.Listener) { s.done <- s.http.Serve(l) }
@@ -110,7 +114,20 @@ func (s *Server) Handler() http.Handler {
 	mux.Handle("GET /log", s.guard(http.HandlerFunc(s.showLevel)))
 	mux.Handle("PUT /log", s.guard(http.HandlerFunc(s.setLevel)))
 	mux.Handle("GET /metrics", s.guard(promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError})))
-	return http.MaxBytesHandler(mux, maxBodyBytes)
+	return bounded(mux)
+}
+
+// bounded refuses what is too much, or does not say how much it is, without reading it. http.MaxBytesHandler was rejected: it
+// bounds what a handler reads, and here none does.
+func bounded(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength < 0 || r.ContentLength > maxBodyBytes {
+			w.Header().Set("Connection", "close")
+			http.Error(w, "no request here needs a body", http.StatusRequestEntityTooLarge)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // healthz is 200 while the process works. One that waits for a broker works: to kill it would not bring the broker back.
