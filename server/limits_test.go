@@ -45,7 +45,9 @@ type connection struct {
 	once  atomic.Bool
 }
 
-func (c *connection) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 4711} }
+func (c *connection) RemoteAddr() net.Addr {
+	return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 4711}
+}
 
 func (c *connection) Close() error {
 	if c.once.CompareAndSwap(false, true) {
