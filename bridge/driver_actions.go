@@ -419,6 +419,9 @@ func (d *driver) shrinkWindow() {
 func (d *driver) halted(ctx context.Context, old *generation) (semantics.Event, error) {
 	ended := d.b.pulse.halt()
 	old.work.Wait()
+	// Before anything is aborted: with EndTxn v4 a batch that is still being repeated would open the transaction again, and nobody would end
+	// it, or our own InitProducerID would be answered as if somebody had taken over.
+	d.b.p.Writer.Abandon()
 	ended()
 	checkpoints, err := d.load(ctx)
 	if err != nil && ctx.Err() == nil {

@@ -245,6 +245,7 @@ type simWorld struct {
 	open        map[semantics.Transaction]*simTx
 	current     semantics.Transaction
 	failed      chan struct{}
+	sending     bool // since Begin, until Abandon
 	failure     error
 	values      []string
 	counted     map[string]int64 // records that are visible, by source topic/partition
@@ -354,7 +355,7 @@ func (w *simWorld) Begin(ctx context.Context, tx semantics.Transaction) error {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.current, w.failure, w.failed = tx, nil, make(chan struct{})
+	w.current, w.failure, w.failed, w.sending = tx, nil, make(chan struct{}), true
 	w.open[tx] = &simTx{counted: map[string]int64{}}
 	return nil
 }
@@ -403,6 +404,12 @@ func (w *simWorld) Flush(ctx context.Context) (bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.open[w.current] != nil && len(w.open[w.current].values) > 0 || w.current.IsZero(), w.failure
+}
+
+func (w *simWorld) Abandon() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sending = false
 }
 
 func (w *simWorld) Failed() <-chan struct{} {
@@ -479,6 +486,9 @@ func (a simArbiter) End(ctx context.Context, tx semantics.Transaction, commit bo
 		}
 	} else {
 		w.aborts[tx]++
+		if w.sending && w.current.Same(tx) {
+			w.t.Errorf("%s was aborted while the writer may still send in it", tx)
+		}
 		for _, c := range w.checkpoints {
 			if c.Transaction.Same(tx) {
 				w.t.Errorf("%s was aborted although checkpoint %d names it", tx, c.Epoch)

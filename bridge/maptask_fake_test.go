@@ -171,6 +171,7 @@ func (s *fakeSink) Write(ctx context.Context, b batch.Outbound) error {
 
 func (s *fakeSink) Begin(context.Context, semantics.Transaction) error { return nil }
 func (s *fakeSink) Flush(context.Context) (bool, error)                { return true, nil }
+func (s *fakeSink) Abandon()                                           {}
 func (s *fakeSink) Failed() <-chan struct{}                            { return nil }
 func (s *fakeSink) Refresh()                                           {}
 

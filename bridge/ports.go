@@ -20,6 +20,9 @@ type Writer interface {
 	// Flush returns nil only when every batch ever written since Begin is acknowledged. sent says whether there was any. After
 	// Failed it returns the failure at once, also while a Write is under way.
 	Flush(ctx context.Context) (sent bool, err error)
+	// Abandon throws away what is unsent, and returns when nothing of it is under way: later no request of the last Begin leaves this
+	// process. A run has ended then, and what it wrote in is about to be aborted.
+	Abandon()
 	// Failed is closed after the first batch since Begin that cannot be acknowledged any more, so that nobody waits for the next barrier
 	// to find out. It is a new channel after each Begin.
 	Failed() <-chan struct{}

@@ -52,7 +52,7 @@ var (
 // Begin makes tx the transaction of every later Write, with sequences from 0. Under None and AtLeastOnce tx is zero.
 // What an earlier Begin left unsent is thrown away and released, after its requests in flight have returned.
 func (p *Producer) Begin(ctx context.Context, tx semantics.Transaction) error {
-	p.abandon()
+	p.Abandon()
 	id, err := p.identity(ctx, tx)
 	if err != nil {
 		return err
@@ -194,8 +194,9 @@ func (p *Producer) current() *run {
 	return p.run
 }
 
-// abandon ends the current run and releases its batches.
-func (p *Producer) abandon() {
+// Abandon ends what the last Begin began, waits for its requests in flight, and releases its batches. Until the next Begin, Write and Flush
+// fail.
+func (p *Producer) Abandon() {
 	p.mu.Lock()
 	r := p.run
 	p.run = nil
@@ -227,7 +228,7 @@ func (p *Producer) floor(key partitionKey) int64 {
 }
 
 func (p *Producer) close() error {
-	p.abandon()
+	p.Abandon()
 	return nil
 }
 

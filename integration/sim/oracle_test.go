@@ -68,6 +68,9 @@ func (w *world) judge(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	topics := w.existing(ctx, append(w.cfg.sinkTopics(), ledgerTopic))
+	if w.refused {
+		time.Sleep(w.cfg.timeout + w.cfg.sweeper + 10*time.Second) // whoever refuses touches nothing: the brokers abort what the last life left open
+	}
 	w.nothingOpen(ctx, topics)
 	if !w.sane(ctx) {
 		return
