@@ -159,6 +159,8 @@ func TestGoneTopic(t *testing.T) {
 		s.o.Sources[0].Topics, s.o.Sources[0].TopicsRegex, s.o.Sources[0].Discover = nil, "in.*", time.Second
 		s.start()
 		s.ready()
+		s.produce("in2", 3)
+		s.after(2 * time.Second)
 		req := kmsg.NewPtrDeleteTopicsRequest()
 		rt := kmsg.NewDeleteTopicsRequestTopic()
 		rt.Topic = kmsg.StringPtr("in2")
@@ -171,6 +173,9 @@ func TestGoneTopic(t *testing.T) {
 			for _, p := range s.b.Status().Sources[0].Partitions {
 				if p.Gone != (p.Topic == "in2") {
 					n++
+				}
+				if p.Gone && (p.Lag != -1 || p.HeldSecs != 0) {
+					t.Errorf("a topic that is gone lags by %d and is held back for %v s: nobody could ever read that", p.Lag, p.HeldSecs)
 				}
 			}
 			return n == 0

@@ -101,12 +101,14 @@ func (r *sourceRun) describe(st *SourceStatus) {
 			LogStart: p.logStart, LastStable: p.stable, HighWatermark: p.highWatermark, Lag: -1,
 			RecordsIn: total.records + p.records, BytesIn: total.bytes + p.bytes, Waiting: p.waiting, Gone: p.missing >= missingLooks,
 		}
-		if held := p.held(); held > 0 && !r.ended {
+		if held := p.held(); held > 0 && !r.ended && !ps.Gone {
 			ps.HeldSecs, ps.HeldBy = held.Seconds(), p.holder
 		}
-		if r.ended {
+		switch {
+		case r.ended:
 			ps.Position = -1
-		} else if p.highWatermark >= 0 {
+		case ps.Gone: // nothing is to be read: what was left is no lag that would ever end
+		case p.highWatermark >= 0:
 			ps.Lag = max(r.readable(p)-p.position.Offset, 0)
 		}
 		if p.waiting != "" {
