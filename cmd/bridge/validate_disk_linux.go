@@ -8,7 +8,7 @@ import (
 )
 
 // fileSystems are those that a state directory should not be on, by statfs(2)'s magic number.
-var fileSystems = map[int64]string{
+var fileSystems = map[uint32]string{
 	0x01021994: "tmpfs, whose content is gone after a reboot",
 	0x858458f6: "ramfs, whose content is gone after a reboot",
 	0x6969:     "NFS, whose locks and fsync cannot be relied on",
@@ -32,7 +32,7 @@ func (v *validation) disk(dir, path string) {
 			return // told by who wants to write there
 		}
 	}
-	if what, bad := fileSystems[int64(fs.Type)&0xffffffff]; bad {
+	if what, bad := fileSystems[uint32(fs.Type)]; bad {
 		v.warn("state directory %s is on %s: with a ledger that costs a replay, with map state or ledger = false more; set checkpoint.path to a local disk", path, what)
 	}
 	if free := fs.Bavail * uint64(fs.Bsize); free < leastFree {
