@@ -141,15 +141,7 @@ func setRights(t *testing.T, c *kafka.Cluster, user string, rights []right) {
 		t.Fatal(err)
 	}
 	for _, g := range rights {
-		results, err := c.Admin().CreateACLs(t.Context(), g.builder(user))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, res := range results {
-			if res.Err != nil {
-				t.Fatal(res.Err)
-			}
-		}
+		giveRight(t, c, user, g)
 	}
 	err := kafka.Poll(t.Context(), fmt.Sprintf("the broker knows %d rights", len(rights)), func() (bool, error) {
 		results, err := c.Admin().DescribeACLs(t.Context(), all)
@@ -161,6 +153,19 @@ func setRights(t *testing.T, c *kafka.Cluster, user string, rights []right) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+func giveRight(t *testing.T, c *kafka.Cluster, user string, g right) {
+	t.Helper()
+	results, err := c.Admin().CreateACLs(t.Context(), g.builder(user))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, res := range results {
+		if res.Err != nil {
+			t.Fatal(res.Err)
+		}
 	}
 }
 
