@@ -15,6 +15,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -268,6 +269,45 @@ func TestCertificateRotation(t *testing.T) {
 	write(t, o.CAFile, newAuthority(t).pem)
 	if _, err := d.dial(context.Background(), "tcp", addr); err == nil || !strings.Contains(err.Error(), "unknown authority") {
 		t.Fatalf("the CA was replaced, and yet: %v", err)
+	}
+}
+
+// TestAuthorityRotation: the brokers' certificates get another authority. ca_file first holds both, as a bundle, then the new one alone; it
+// is read for each connection of one client, so nothing is started again, and the old authority is refused from then on.
+func TestAuthorityRotation(t *testing.T) {
+	before, after := newAuthority(t), newAuthority(t)
+	old, renewed := cluster(t, kfake.TLS(before.server(t, "localhost")))[0], cluster(t, kfake.TLS(after.server(t, "localhost")))[0]
+	file := write(t, filepath.Join(t.TempDir(), "ca.pem"), before.pem)
+	var log buffer
+	d, err := newDialer(&TLS{CAFile: file}, hclog.New(&hclog.LoggerOptions{Level: hclog.Trace, Output: &log}))
+	must(t, err)
+	expect := func(stage, addr string, believed bool) {
+		t.Helper()
+		conn, err := d.dial(context.Background(), "tcp", addr)
+		switch {
+		case err == nil:
+			must(t, conn.Close())
+			if !believed {
+				t.Errorf("%s: %s is believed", stage, addr)
+			}
+		case believed || !strings.Contains(err.Error(), "unknown authority") || !strings.Contains(err.Error(), addr):
+			t.Errorf("%s: %v", stage, err)
+		}
+	}
+	both := func(stage string, ofOld, ofNew bool) {
+		t.Helper()
+		expect(stage+", the old certificate", old, ofOld)
+		expect(stage+", the new certificate", renewed, ofNew)
+	}
+	both("before", true, false)
+	write(t, file, slices.Concat(before.pem, after.pem))
+	both("a bundle", true, true)
+	write(t, file, after.pem)
+	both("after", false, true)
+	must(t, os.WriteFile(file, nil, 0o600)) // in the middle of being written in place
+	both("an empty file", false, true)
+	if n := strings.Count(log.String(), "ca_file "+file+" holds no PEM certificate"); n != 1 {
+		t.Errorf("%d warnings:\n%s", n, &log)
 	}
 }
 
