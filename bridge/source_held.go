@@ -121,6 +121,32 @@ func (r *sourceRun) askHolders(ctx context.Context, asked time.Time, held []topi
 	}
 }
 
+// tellHeld warns about what lies behind open transactions at the ends of --until-end: it is not waited for, and whoever counts records
+// after a run that went well would take it for lost. It only informs, so what cannot be asked is left out.
+func (s *source) tellHeld(ctx context.Context, keys []topicPartition, stable map[topicPartition]listed) {
+	round, cancel := context.WithTimeout(ctx, heldTimeout)
+	defer cancel()
+	ends, err := s.listOffsets(round, keys, listLatest, false)
+	if err != nil {
+		return
+	}
+	var held []topicPartition
+	records := int64(0)
+	for _, k := range keys {
+		if n := ends[k].offset - stable[k].offset; ends[k].err == nil && n > 0 {
+			held = append(held, k)
+			records += n
+		}
+	}
+	if len(held) == 0 {
+		return
+	}
+	slices.SortFunc(held, compareTopicPartitions)
+	holders, _ := s.findHolders(round, held[:min(len(held), heldAsked)])
+	s.log.Warn("open transactions hold records back, which are not waited for; they are moved by a later run, once those have ended",
+		"partitions", len(held), "records_at_most", records, "first", held[0].String(), "held_by", holders[held[0]].String())
+}
+
 // findHolders asks the partitions' leaders for the producer of the oldest open transaction, and the coordinators for its name and
 // its beginning. What could be found out is returned also with an error.
 func (s *source) findHolders(ctx context.Context, held []topicPartition) (map[topicPartition]*Holder, error) {

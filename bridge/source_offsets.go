@@ -140,5 +140,8 @@ func (s *source) ends(ctx context.Context) (map[semantics.SourceTopic]map[int32]
 		}
 		out[st][k.partition] = l.offset
 	}
+	if s.o.ReadCommitted {
+		s.tellHeld(ctx, keys, offsets)
+	}
 	return out, nil
 }
