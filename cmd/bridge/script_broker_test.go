@@ -34,6 +34,10 @@ func cmdKfake(ts *testscript.TestScript, neg bool, args []string) {
 				Pattern: kmsg.ACLResourcePatternTypeLiteral, Operation: kmsg.ACLOperationDescribe, Allow: true}))
 			continue
 		}
+		if name == "tester" {
+			opts = append(opts, kfake.EnableACLs(), kfake.User("PLAIN", name, rest, selftestRights()...))
+			continue
+		}
 		if n, err := strconv.Atoi(rest); err == nil {
 			opts = append(opts, kfake.SeedTopics(int32(n), name))
 		} else {
@@ -45,6 +49,20 @@ func cmdKfake(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Defer(c.Close)
 	ts.Value(clustersKey{}).(clusters)[args[0]] = fakeCluster{c, f}
 	ts.Setenv(args[0], c.ListenAddrs()[0])
+}
+
+// selftestRights are those that the README says selftest needs.
+func selftestRights() (acls []kfake.ACL) {
+	for resource, operations := range map[kmsg.ACLResourceType][]kmsg.ACLOperation{
+		kmsg.ACLResourceTypeTopic:           {kmsg.ACLOperationCreate, kmsg.ACLOperationDelete, kmsg.ACLOperationRead, kmsg.ACLOperationWrite},
+		kmsg.ACLResourceTypeTransactionalId: {kmsg.ACLOperationWrite},
+		kmsg.ACLResourceTypeGroup:           {kmsg.ACLOperationRead},
+	} {
+		for _, o := range operations {
+			acls = append(acls, kfake.ACL{Resource: resource, Name: "bridge-selftest-", Pattern: kmsg.ACLResourcePatternTypePrefixed, Operation: o, Allow: true})
+		}
+	}
+	return acls
 }
 
 func cmdStopKfake(ts *testscript.TestScript, neg bool, args []string) {

@@ -11,7 +11,9 @@ import (
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
 
 	"kafkabridge/integration/kafka"
 )
@@ -43,6 +45,7 @@ bridge "orders" {
   }
   checkpoint { path = "state" }
 }
+server { listen = "" }
 `
 
 // TestEachRightOfTheReadmeIsNamed takes each right of the README away from a user who has all of them.
@@ -90,8 +93,63 @@ func TestDescribeAloneIsNotEnough(t *testing.T) {
 	}
 }
 
+// TestRightsOfTheCommands: what the README says each command needs besides the daemon's rights is enough; without it verify says what
+// is missing. (selftest: testdata/script/selftest_rights.txtar.)
+func TestRightsOfTheCommands(t *testing.T) {
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed, err := kafka.ParseACLs(string(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rights := slices.DeleteFunc(listed, func(a kafka.ACL) bool {
+		return a.Operation == kmsg.ACLOperationCreate || a.Operation == kmsg.ACLOperationAlter
+	})
+	read := kafka.ACL{Resource: "topic", Name: "orders-copy", Operation: kmsg.ACLOperationRead}
+	for _, verifies := range []bool{false, true} {
+		if verifies {
+			rights = append(rights, read)
+		}
+		broker, file := brokerWith(t, rights, false)
+		cl, err := kgo.NewClient(kgo.SeedBrokers(broker), kgo.SASL(plain.Auth{User: "root", Pass: "x"}.AsMechanism()), kgo.DefaultProduceTopic("orders"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = cl.ProduceSync(t.Context(), kgo.StringRecord("a"), kgo.StringRecord("b")).FirstErr()
+		cl.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, command := range []string{"run --until-end", "validate", "status", "checkpoints list", "recover --plan", "txn list", "txn abort --yes", "verify", "reset --to earliest --yes"} {
+			var stdout, stderr bytes.Buffer
+			err := run(append(strings.Fields(command), "-c", file), environment{stdout: &stdout, stderr: &stderr, stop: make(chan struct{})})
+			report(&stderr, err)
+			switch said := stderr.String(); {
+			case command == "verify" && !verifies:
+				if exitCode(err) == 0 || !strings.Contains(said, "grant Read on Topic orders-copy") || strings.Count(said, "\n") != 1 {
+					t.Errorf("%s without Read on the sink's topic: exit code %d\n%s", command, exitCode(err), said)
+				}
+			case exitCode(err) != 0:
+				t.Errorf("%s: exit code %d\n%s", command, exitCode(err), said)
+			}
+		}
+	}
+}
+
 // validateWith runs the command against a broker on which the user has these rights.
 func validateWith(t *testing.T, rights []kafka.ACL, create bool) (code int, said string) {
+	t.Helper()
+	_, file := brokerWith(t, rights, create)
+	var stdout, stderr bytes.Buffer
+	err := run([]string{"validate", "-c", file}, environment{stdout: &stdout, stderr: &stderr})
+	return int(exitCode(err)), stderr.String()
+}
+
+// brokerWith starts a broker on which the user bridge has these rights, and root all; the topics are there unless they are to be created.
+// The file has readmeConfig.
+func brokerWith(t *testing.T, rights []kafka.ACL, create bool) (broker, file string) {
 	t.Helper()
 	resources := map[string]kmsg.ACLResourceType{"topic": kmsg.ACLResourceTypeTopic, "group": kmsg.ACLResourceTypeGroup, "transactional-id": kmsg.ACLResourceTypeTransactionalId}
 	var acls []kfake.ACL
@@ -102,7 +160,7 @@ func validateWith(t *testing.T, rights []kafka.ACL, create bool) (code int, said
 	if !create {
 		topics = append(topics, "orders-copy", "orders-dead")
 	}
-	opts := []kfake.Opt{kfake.NumBrokers(1), kfake.EnableSASL(), kfake.EnableACLs(), kfake.User("PLAIN", "bridge", "x", acls...), kfake.SeedTopics(2, topics...)}
+	opts := []kfake.Opt{kfake.NumBrokers(1), kfake.EnableSASL(), kfake.EnableACLs(), kfake.User("PLAIN", "bridge", "x", acls...), kfake.Superuser("PLAIN", "root", "x"), kfake.SeedTopics(2, topics...)}
 	if !create {
 		opts = append(opts, kfake.SeedTopics(1, "orders.ledger"))
 	}
@@ -110,12 +168,10 @@ func validateWith(t *testing.T, rights []kafka.ACL, create bool) (code int, said
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
-	file := filepath.Join(t.TempDir(), "bridge.hcl")
+	t.Cleanup(c.Close)
+	file = filepath.Join(t.TempDir(), "bridge.hcl")
 	if err := os.WriteFile(file, fmt.Appendf(nil, readmeConfig, c.ListenAddrs()[0], create), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var stdout, stderr bytes.Buffer
-	err = run([]string{"validate", "-c", file}, environment{stdout: &stdout, stderr: &stderr})
-	return int(exitCode(err)), stderr.String()
+	return c.ListenAddrs()[0], file
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"kafkabridge/connect"
@@ -88,6 +89,10 @@ func (l *logReader) fetch(ctx context.Context) error {
 		return &semantics.Error{Class: semantics.Retry, Op: "read " + l.String(), Err: fmt.Errorf("nothing came for %s from offset %d on, the log ends at %d", verifyPatience, l.at, l.end)}
 	}
 	for _, e := range fetched.Errors() {
+		if errors.Is(e.Err, kerr.TopicAuthorizationFailed) { // the daemon itself never reads the sink's topics
+			c := cluster{o: l.conn}
+			return semantics.Misconfigured("verify", "topic %s: not allowed to read it: grant Read on Topic %s: %s", l.topic, l.topic, c.grant(right{"topic", l.topic, "Read"}))
+		}
 		return fmt.Errorf("read %s from offset %d: %w", l, l.at, connect.Explain(e.Err, l.conn))
 	}
 	l.pending = fetched.Records()
