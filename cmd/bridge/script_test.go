@@ -20,7 +20,9 @@ func TestMain(m *testing.M) {
 
 // TestScripts runs the scripts. What they can use besides testscript's own commands:
 //
-//	kfake NAME [user:password] [topic:partitions ...] [old]   starts a broker (old: like Kafka 3.5); its address is $NAME; the user poor may only see the topic orders
+//	kfake NAME [user:password] [topic:partitions ...] [old]   starts a broker (old: like Kafka 3.5); its address is $NAME; the user poor may only see the topic orders, tester has what selftest needs
+//	hang ADDR ID TOPIC VALUE  leaves a transaction open on that id, with one record in partition 0
+//	disk DIR                  makes DIR a small file system of its own (needs root); fill DIR takes all room that is left there, free DIR gives it back
 //	stopkfake NAME            stops it
 //	freeze NAME               makes it fall silent for ever; its connections stay open
 //	silent NAME               listens and never answers; its address is $NAME
@@ -60,6 +62,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"kfake": cmdKfake, "stopkfake": cmdStopKfake, "freeze": cmdFreeze, "silent": cmdSilent, "accepted": cmdAccepted, "refused": cmdRefused, "produce": cmdProduce, "same": cmdSame, "count": cmdCount,
 			"append": cmdAppend, "initpid": cmdInitPID, "deletetopic": cmdDeleteTopic, "configure": cmdConfigure,
+			"hang": cmdHang, "disk": cmdDisk, "fill": cmdFill, "free": cmdFree,
 			"code": cmdCode, "start": cmdStart, "signal": cmdSignal, "ended": cmdEnded, "logged": cmdLogged, "printed": cmdPrinted,
 			"http": cmdHTTP, "ask": cmdAsk, "certificate": cmdCertificate, "supervisor": cmdSupervisor, "heard": cmdHeard, "topics": cmdTopics, "lines": cmdLines, "samples": cmdSamples, "envsubst": cmdEnvsubst,
 		},

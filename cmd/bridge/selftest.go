@@ -140,11 +140,11 @@ func (s *selftest) say(format string, args ...any) {
 // run makes what it needs, and takes it away again whatever happens.
 func (s *selftest) run(ctx context.Context) (err error) {
 	if s.dir, err = os.MkdirTemp("", "bridge-selftest-"); err != nil {
-		return fmt.Errorf("directory for the bridge's state: %w", err)
+		return fmt.Errorf("directory for the bridge's state: %w: make room there, or set TMPDIR", err)
 	}
 	defer func() { err = errors.Join(err, s.clearDirectory(ctx, err)) }()
 	if s.log, err = os.Create(s.logPath()); err != nil {
-		return fmt.Errorf("log of the bridge: %w", err)
+		return fmt.Errorf("log of the bridge: %w: make room there, or set TMPDIR", err)
 	}
 	defer s.source.close()
 	defer s.sink.close()

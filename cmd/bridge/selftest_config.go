@@ -34,7 +34,7 @@ func (s *selftest) writeConfig() error {
 	setText(file.Body().AppendNewBlock("server", nil).Body(), "listen", "")
 	setText(file.Body().AppendNewBlock("log", nil).Body(), "format", "json")
 	if err := os.WriteFile(s.configPath(), file.Bytes(), 0o600); err != nil {
-		return fmt.Errorf("configuration of the bridge: %w", err)
+		return fmt.Errorf("configuration of the bridge: %w: make room there, or set TMPDIR", err)
 	}
 	return nil
 }

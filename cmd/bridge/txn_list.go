@@ -154,14 +154,14 @@ func (c *txnList) Run(env environment) error {
 	t := tabwriter.NewWriter(env.stdout, 0, 4, 2, ' ', 0)
 	_, _ = fmt.Fprintln(t, "BRIDGE\tTRANSACTIONAL ID\tSTATE\tPID\tPEPOCH\tAGE\tTIMEOUT\tPREPARED\tPARTITIONS")
 	for _, x := range all {
-		age, prepared := "-", "-"
+		age, prepared, where := "-", "-", "-"
 		if x.seen.Open() {
-			age = seconds(x.Age)
+			age, where = seconds(x.Age), partitions(x.Topics)
 		}
 		if x.Checkpoint != 0 {
 			prepared = fmt.Sprintf("checkpoint %d", x.Checkpoint)
 		}
-		_, _ = fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s\n", x.Bridge, x.ID, x.State, x.ProducerID, x.Epoch, age, seconds(x.Timeout), prepared, partitions(x.Topics))
+		_, _ = fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s\n", x.Bridge, x.ID, x.State, x.ProducerID, x.Epoch, age, seconds(x.Timeout), prepared, where)
 	}
 	return flush(t)
 }
