@@ -88,12 +88,13 @@ func (l *logReader) fetch(ctx context.Context) error {
 	if errors.Is(waiting.Err(), context.DeadlineExceeded) && fetched.NumRecords() == 0 {
 		return &semantics.Error{Class: semantics.Retry, Op: "read " + l.String(), Err: fmt.Errorf("nothing came for %s from offset %d on, the log ends at %d", verifyPatience, l.at, l.end)}
 	}
-	for _, e := range fetched.Errors() {
-		if errors.Is(e.Err, kerr.TopicAuthorizationFailed) { // the daemon itself never reads the sink's topics
+	if failed := fetched.Errors(); len(failed) > 0 {
+		err := failed[0].Err
+		if errors.Is(err, kerr.TopicAuthorizationFailed) { // the daemon itself never reads the sink's topics
 			c := cluster{o: l.conn}
 			return semantics.Misconfigured("verify", "topic %s: not allowed to read it: grant Read on Topic %s: %s", l.topic, l.topic, c.grant(right{"topic", l.topic, "Read"}))
 		}
-		return fmt.Errorf("read %s from offset %d: %w", l, l.at, connect.Explain(e.Err, l.conn))
+		return fmt.Errorf("read %s from offset %d: %w", l, l.at, connect.Explain(err, l.conn))
 	}
 	l.pending = fetched.Records()
 	return nil
