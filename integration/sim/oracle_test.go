@@ -110,11 +110,11 @@ func (w *world) compare(shown []oracle.Record) {
 	if want.Len() == 0 {
 		return // a short run without traffic
 	}
+	if w.refused {
+		report.Lost = 0 // what was not moved is missing, nothing else
+	}
 	var err error
 	switch {
-	case w.refused: // what was not moved is missing, nothing else
-		report.Lost = 0
-		err = report.ExactlyOnce()
 	case w.weakest == semantics.ExactlyOnce:
 		err = report.ExactlyOnce()
 	case w.weakest == semantics.AtLeastOnce:
