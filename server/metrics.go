@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -47,6 +48,9 @@ type metric struct {
 }
 
 func (m metric) send(out chan<- prometheus.Metric, v float64, labels ...string) {
+	for i := range labels { // one that is no UTF-8, which only a transactional id of others can be, would make the whole scrape an error
+		labels[i] = strings.ToValidUTF8(labels[i], "\ufffd")
+	}
 	out <- prometheus.MustNewConstMetric(m.desc, m.kind, v, labels...)
 }
 
