@@ -33,6 +33,7 @@ require github.com/go-json-experiment/json v0.0.0-20260213210345-44df1a37e875 //
 require github.com/twmb/franz-go/plugin/kprom v1.5.0
 
 require (
+	github.com/aws/aws-sdk-go-v2/credentials v1.21.0
 	github.com/go-logr/logr v1.4.4
 	go.opentelemetry.io/otel v1.47.0
 	go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp v1.47.0
@@ -42,7 +43,6 @@ require (
 )
 
 require (
-	github.com/aws/aws-sdk-go-v2/credentials v1.21.0 // indirect
 	github.com/aws/aws-sdk-go-v2/feature/ec2/imds v1.20.9 // indirect
 	github.com/aws/aws-sdk-go-v2/internal/configsources v1.5.12 // indirect
 	github.com/aws/aws-sdk-go-v2/internal/endpoints/v2 v2.8.12 // indirect

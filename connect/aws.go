@@ -10,6 +10,7 @@ import (
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/credentials/processcreds"
 	"github.com/twmb/franz-go/pkg/sasl/aws"
 )
 
@@ -99,8 +100,16 @@ func (a *AWS) all() []string {
 	return slices.Clone(a.seen)
 }
 
-// credentialsError is a failure before the broker was asked anything.
+// credentialsError is a failure before the broker was asked anything. Its text holds no credentials.
 type credentialsError struct{ err error }
 
-func (e *credentialsError) Error() string { return "AWS credentials: " + e.err.Error() }
+func (e *credentialsError) Error() string {
+	var process *processcreds.ProviderError
+	if errors.As(e.err, &process) {
+		// Its text may repeat all that the process has printed, which is the credentials.
+		return "AWS credentials: credential_process of the profile fails, or prints something else beside its JSON: run it and look"
+	}
+	return "AWS credentials: " + e.err.Error()
+}
+
 func (e *credentialsError) Unwrap() error { return e.err }

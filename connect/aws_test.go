@@ -193,3 +193,20 @@ func TestMSKIAMWithoutCredentials(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestMSKIAMByAProcess: what credential_process prints is the credentials, and the SDK's error repeats it where it is no JSON, as
+// behind a line with a warning.
+func TestMSKIAMByAProcess(t *testing.T) {
+	noAWS(t)
+	t.Setenv("AWS_REGION", "eu-central-1")
+	said := write(t, filepath.Join(t.TempDir(), "said"), fmt.Appendf(nil, "warning: old version\n"+`{"Version": 1, "AccessKeyId": "AKIDEXAMPLE", "SecretAccessKey": "%s"}`, planted))
+	t.Setenv("AWS_CONFIG_FILE", write(t, filepath.Join(t.TempDir(), "config"), []byte("[default]\ncredential_process = cat "+said+"\n")))
+	_, o := awsOptions(t)
+	log, err := tryOut(t, o)
+	if err == nil || !strings.Contains(err.Error(), "credential_process") {
+		t.Errorf("%v", err)
+	}
+	if text := log + fmt.Sprint(err); strings.Contains(text, planted) {
+		t.Errorf("the secret is shown: %s", text)
+	}
+}
