@@ -60,11 +60,36 @@ func FromEnvironment(version string, log hclog.Logger, getenv func(string) strin
 	if name, p := first("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"); p != "" && p != "http/protobuf" {
 		return nil, semantics.Misconfigured(op, "%s = %q is not supported: set it to http/protobuf and let the endpoint name the collector's HTTP port (4318 by default)", name, p)
 	}
+	for _, name := range []string{"OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"} {
+		if !headers(getenv(name)) {
+			// Not repeated either: headers are how collectors are told a token.
+			return nil, semantics.Misconfigured(op, "%s is no list of headers: write NAME=VALUE,NAME=VALUE with values encoded as in URLs (%%20 for a space)", name)
+		}
+	}
 	return newTracer(version, log)
+}
+
+// headers says whether the exporter understands all of the list. It would leave out what it does not, and the collector refuse all traces.
+func headers(list string) bool {
+	for pair := range strings.SplitSeq(list, ",") {
+		if strings.TrimSpace(pair) == "" {
+			continue
+		}
+		name, value, found := strings.Cut(pair, "=")
+		name = strings.TrimSpace(name)
+		odd := func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("\"(),/:;<=>?@[\\]{}", r) } // RFC 9110, 5.6.2
+		if _, err := url.PathUnescape(value); err != nil || !found || name == "" || strings.ContainsFunc(name, odd) {
+			return false
+		}
+	}
+	return true
 }
 
 func newTracer(version string, log hclog.Logger) (*Tracer, error) {
 	const op = "set up traces"
+	// The library would write both to stderr in a form of its own, as often as it likes, and the values of headers with it.
+	otel.SetLogger(logr.Discard())
+	otel.SetErrorHandler(&complaints{log: log})
 	ctx := context.Background()
 	exporter, err := otlptracehttp.New(ctx) // it reads endpoint, headers, certificates and timeout from the environment
 	if err != nil {
@@ -76,9 +101,6 @@ func newTracer(version string, log hclog.Logger) (*Tracer, error) {
 	if err != nil && !errors.Is(err, resource.ErrPartialResource) {
 		return nil, semantics.Misconfigured(op, "OTEL_RESOURCE_ATTRIBUTES: %w", err)
 	}
-	// The library would write both to stderr in a form of its own, as often as it likes.
-	otel.SetLogger(logr.Discard())
-	otel.SetErrorHandler(&complaints{log: log})
 	// The batcher's queue is bounded, and full it drops spans: a collector that is away costs traces, nothing else.
 	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(about))
 	return &Tracer{provider: provider, tracer: provider.Tracer("kafkabridge")}, nil

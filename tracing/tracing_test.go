@@ -11,7 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"github.com/hashicorp/go-hclog"
+	"go.opentelemetry.io/otel"
 	coltrace "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
@@ -163,4 +165,38 @@ func TestOff(t *testing.T) {
 		tr.Observe("b", bridge.Observation{Checkpoint: &bridge.CheckpointStatus{}}) // off: nothing happens
 		tr.Close()
 	}
+}
+
+// TestHeadersAreSecret: the library would write a header that it does not understand to stderr, with its value, and go on without it.
+func TestHeadersAreSecret(t *testing.T) {
+	var said strings.Builder
+	const endpoint = "http://127.0.0.1:1"
+	for _, value := range []string{"authorization: Bearer planted", "authorization: Bearer planted==", "x-key=planted%zz", "good=1,planted"} {
+		otel.SetLogger(funcr.New(func(_, args string) { said.WriteString(args + "\n") }, funcr.Options{Verbosity: 9}))
+		for _, name := range []string{"OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"} {
+			env := map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint, name: value}
+			for k, v := range env {
+				t.Setenv(k, v)
+			}
+			tr, err := FromEnvironment("v1", hclog.NewNullLogger(), func(name string) string { return env[name] })
+			var e *semantics.Error
+			if tr != nil || !errors.As(err, &e) || e.Exit != semantics.ExitUsage || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), "planted") {
+				t.Errorf("%s=%s: %v", name, value, err)
+			}
+			tr.Close()
+			if tr, err := newTracer("v1", hclog.NewNullLogger()); err == nil { // as if the check above were not there
+				tr.Close()
+			}
+			t.Setenv(name, "")
+		}
+	}
+	if strings.Contains(said.String(), "planted") {
+		t.Errorf("the library says: %s", said.String())
+	}
+	env := map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint, "OTEL_EXPORTER_OTLP_HEADERS": "authorization=Bearer%20x, x-b=c=,"}
+	tr, err := FromEnvironment("v1", hclog.NewNullLogger(), func(name string) string { return env[name] })
+	if err != nil {
+		t.Error(err)
+	}
+	tr.Close()
 }
