@@ -4,7 +4,6 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
-	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -31,8 +30,8 @@ func (d *decoder) token(a *hcl.Attribute) *connect.Secret {
 	if text == "" {
 		return nil
 	}
-	if strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		d.bad(a, "token may hold letters, digits and signs of ASCII only, without spaces and line breaks: it is sent in an HTTP header.")
+	if err := connect.InHeader(text); err != nil {
+		d.bad(a, "token: %v.", err)
 	}
 	return connect.NewSecret(text, d.secretFile(a))
 }

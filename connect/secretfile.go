@@ -22,6 +22,8 @@ const (
 // Safe for concurrent use.
 type SecretFile struct {
 	path string
+	// fits says what is wrong with a text that could be read; nil: any will do. It does not show the text.
+	fits func(text string) error
 
 	mu      sync.Mutex
 	seen    []string // newest last
@@ -64,6 +66,9 @@ func (f *SecretFile) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, f.pa
 // good one serves until it can.
 func (f *SecretFile) read(log hclog.Logger) string {
 	text, err := readSecret(f.path)
+	if err == nil && f.fits != nil {
+		err = f.fits(text)
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	last := f.seen[len(f.seen)-1]

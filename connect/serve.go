@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/hashicorp/go-hclog"
 )
@@ -116,15 +117,31 @@ func leaf(path string) ([]byte, error) {
 	}
 }
 
-// Secret is a text that is fixed, or that of a file which may be replaced while the process runs. It never prints it. Safe for
-// concurrent use.
+// Secret is a token for an HTTP header that is fixed, or that of a file which may be replaced while the process runs. It never prints
+// it. Safe for concurrent use.
 type Secret struct {
 	text string
 	file *SecretFile
 }
 
-// NewSecret takes the text, and the file that it came from, if it came from one.
-func NewSecret(text string, file *SecretFile) *Secret { return &Secret{text, file} }
+// NewSecret takes the text, and the file that it came from, if it came from one; the file is the Secret's from then on.
+func NewSecret(text string, file *SecretFile) *Secret {
+	if file != nil {
+		file.fits = InHeader
+	}
+	return &Secret{text, file}
+}
+
+// InHeader is an error when no HTTP header can carry the token, which would lock everybody out. It does not show the token.
+func InHeader(token string) error {
+	if strings.ContainsFunc(token, invisible) {
+		return errors.New("a token may hold letters, digits and signs of ASCII only, without spaces and line breaks: it is sent in an HTTP header")
+	}
+	return nil
+}
+
+// invisible is whatever is not visible ASCII.
+func invisible(r rune) bool { return r <= ' ' || r > '~' }
 
 // Text is the secret now: a file is read again. What is wrong with the file goes to log, and what was read before is returned.
 func (s *Secret) Text(log hclog.Logger) string {

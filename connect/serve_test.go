@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"bytes"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -149,5 +150,28 @@ func TestSecretShowsNothing(t *testing.T) {
 	write(t, path, []byte("next"))
 	if got := renewed.Text(hclog.NewNullLogger()); got != "next" {
 		t.Errorf("the file was replaced, and yet: %s", got)
+	}
+}
+
+// TestTokenThatNoHeaderCarries: a file that is replaced by such a token would lock everybody out, and say no more than that it was replaced.
+func TestTokenThatNoHeaderCarries(t *testing.T) {
+	path := write(t, filepath.Join(t.TempDir(), "token"), []byte("first\n"))
+	f, text, err := OpenSecretFile(path)
+	must(t, err)
+	s := NewSecret(text, f)
+	var out bytes.Buffer
+	log := hclog.New(&hclog.LoggerOptions{Output: &out})
+	for _, bad := range []string{"two words-" + planted, planted + "\n\n", planted + "ü"} {
+		write(t, path, []byte(bad))
+		if got := s.Text(log); got != "first" {
+			t.Errorf("%q counts", got)
+		}
+	}
+	if !strings.Contains(out.String(), "without spaces") || strings.Contains(out.String(), planted) || strings.Contains(out.String(), "replaced") {
+		t.Errorf("said: %s", out.String())
+	}
+	write(t, path, []byte("second"))
+	if got := s.Text(log); got != "second" {
+		t.Errorf("%q counts", got)
 	}
 }

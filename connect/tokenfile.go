@@ -25,7 +25,7 @@ type fileTokens struct {
 // count refusals.
 func (t *fileTokens) authenticate(context.Context) (oauth.Auth, error) {
 	token := strings.TrimSpace(t.file.read(t.log))
-	if token == "" || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+	if token == "" || strings.ContainsFunc(token, invisible) {
 		return oauth.Auth{}, &tokenError{where: t.file.String(), err: errors.New("the file holds no token: one line of visible ASCII is wanted")}
 	}
 	claims, ok := claimsOf(token)
