@@ -51,7 +51,7 @@ type Server struct {
 const (
 	readTimeout    = 5 * time.Second // header and body; also the TLS handshake
 	writeTimeout   = 30 * time.Second
-	idleTimeout    = time.Minute
+	idleTimeout    = 10 * time.Second // connections are few, and whoever keeps them all keeps probes out
 	maxHeaderBytes = 16 << 10
 	maxBodyBytes   = 4 << 10 // no request needs one
 	maxConnections = 256     // at the same time; more wait to be accepted

@@ -65,6 +65,7 @@ export function ago(seconds) {
 // moment is a time of day, with the day when that is not today.
 export function moment(ms) {
   const at = new Date(ms);
+  if (isNaN(at)) return h("span", {}, "unknown"); // a clock of somebody's that runs wild must not stop the page
   const time = at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
   const day = at.toDateString() === new Date().toDateString() ? "" : at.toLocaleDateString([], { month: "short", day: "numeric" }) + ", ";
   return h("time", { datetime: at.toISOString() }, day + time);
