@@ -117,8 +117,8 @@ func (v *validation) creatable(ctx context.Context, c *cluster, kind, topic stri
 	switch {
 	case err == nil, errors.Is(err, kerr.TopicAlreadyExists):
 	case errors.Is(err, kerr.TopicAuthorizationFailed), errors.Is(err, kerr.ClusterAuthorizationFailed):
-		v.problem("%s %s is missing and may not be created: create it with %d partitions, or grant Create on Topic %s: %s", kind, topic, max(partitions, 1), topic, c.grant(right{"topic", topic, "Create"}))
+		v.problem("%s %s is missing and may not be created: create it with %s, or grant Create on Topic %s: %s", kind, topic, count(partitions), topic, c.grant(right{"topic", topic, "Create"}))
 	default:
-		v.problem("%s %s is missing and cannot be created: %v: create it with %d partitions", kind, topic, connect.Explain(err, c.o), max(partitions, 1))
+		v.problem("%s %s is missing and cannot be created: %v: create it with %s", kind, topic, connect.Explain(err, c.o), count(partitions))
 	}
 }

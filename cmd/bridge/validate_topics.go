@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -74,6 +75,7 @@ func (v *validation) source(ctx context.Context, c *cluster, b configs.Bridge, i
 		if names == nil && !matches(s.TopicsRegex, s.TopicsExclude, s.NeverMatch, name, t.IsInternal) {
 			continue
 		}
+		found.partitions[name] = max(found.partitions[name], int32(len(t.Partitions))) // one that is not seen counts: what is wrong with the sink's topic is told at once, too
 		switch err := kerr.ErrorForCode(t.ErrorCode); {
 		case errors.Is(err, kerr.TopicAuthorizationFailed):
 			v.problem("topic %s: not allowed to see it: grant Describe and Read on Topic %s: %s", name, name, c.grant(right{"topic", name, "Read"}))
@@ -89,7 +91,6 @@ func (v *validation) source(ctx context.Context, c *cluster, b configs.Bridge, i
 			v.problem("topic %s: %d of %d partitions have no leader now: bring the brokers that hold them back", name, f.leaderless, f.partitions)
 		}
 		matched = append(matched, name)
-		found.partitions[name] = max(found.partitions[name], int32(len(t.Partitions)))
 		found.positions += len(t.Partitions)
 	}
 	for _, values := range v.describe(ctx, c, matched) {
@@ -101,9 +102,20 @@ func (v *validation) source(ctx context.Context, c *cluster, b configs.Bridge, i
 	}
 }
 
+// count says how many partitions a sink topic needs; 0: its source topic cannot be seen.
+func count(partitions int32) string {
+	switch partitions {
+	case 0:
+		return "as many partitions as its source topic has"
+	case 1:
+		return "1 partition"
+	}
+	return fmt.Sprintf("%d partitions", partitions)
+}
+
 // sourceTopics are what the sources of a bridge hold.
 type sourceTopics struct {
-	partitions map[string]int32 // by topic; of several sources the most
+	partitions map[string]int32 // by topic; of several sources the most; 0: it cannot be seen
 	positions  int              // partitions of all sources
 	largest    int64            // bytes of the largest record that one of them takes; 0: not known
 }
@@ -170,7 +182,7 @@ func (v *validation) sinkTopics(ctx context.Context, c *cluster, b configs.Bridg
 		case errors.Is(err, kerr.TopicAuthorizationFailed):
 			v.problem("topic %s: not allowed to see it: grant Describe and Write on Topic %s: %s", name, name, c.grant(right{"topic", name, "Write"}))
 		case err != nil:
-			v.problem("topic %s: %v: create it with %d partitions, or set create_topics = true", name, err, wanted[name])
+			v.problem("topic %s: %v: create it with %s, or set create_topics = true", name, err, count(wanted[name]))
 		case !allowed(t.AuthorizedOperations, operationWrite):
 			v.problem("topic %s: not allowed to write it: grant Write on Topic %s: %s", name, name, c.grant(right{"topic", name, "Write"}))
 		case !b.Options.Sink.PartitionByKey && !b.Options.Sink.CreateTopics && int32(len(t.Partitions)) < wanted[name]:
