@@ -14,7 +14,7 @@ func (p plan) show(w io.Writer) error {
 		_, _ = fmt.Fprintf(t, "  %s\t%s\n", what, fmt.Sprintf(format, args...))
 	}
 	if d := p.Daemon; d != nil {
-		line("daemon", "running, %s, last decided epoch %d%s", d.State, d.DecidedEpoch, after(", ", d.Reason))
+		line("daemon", "runs here, state %s, last decided epoch %d%s", d.State, d.DecidedEpoch, after(", ", d.Reason))
 		line("run", "%s", p.Run)
 		return flush(t)
 	}

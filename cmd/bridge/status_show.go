@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -40,7 +41,9 @@ func showStatus(w io.Writer, d server.Document) error {
 			line(t, "", "dead letters", "%d records (%d that the sink refuses)", b.Maps.DeadLetters, b.Maps.Rejected)
 		}
 		for _, why := range b.Waiting {
-			line(t, "", "waits", "%s", why)
+			if !strings.Contains(b.WaitsFor, why) { // the sentence above may have said it
+				line(t, "", "waits", "%s", why)
+			}
 		}
 	}
 	return flush(t)
