@@ -33,6 +33,15 @@ func (s *Store) failure(class semantics.Class, op string, err error) error {
 	return e
 }
 
+// named adds what was done to which file, unless err says so itself, as the operating system's do: a path that is
+// there twice hides the reason behind it.
+func named(op, name string, err error) error {
+	if strings.Contains(err.Error(), name) {
+		return err
+	}
+	return fmt.Errorf("%s %s: %w", op, name, err)
+}
+
 // explain adds the errno's name, which is what people search for, and what to do.
 func explain(err error) error {
 	var errno syscall.Errno

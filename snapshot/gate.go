@@ -2,7 +2,6 @@ package snapshot
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -100,7 +99,7 @@ func (g *gate) leave(op, name string, err error) error {
 		return err
 	}
 	g.mu.RUnlock() // before fail: whoever hears of the failure waits for operations under way, and this one is over
-	g.fail(fmt.Errorf("%s %s: %w", op, name, err))
+	g.fail(named(op, name, err))
 	g.park()
 	return err
 }

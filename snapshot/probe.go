@@ -22,7 +22,7 @@ func (s *Store) probe() error {
 	name := s.o.FS.PathJoin(s.o.Path, probeName)
 	f, err := s.o.FS.Create(name, vfs.WriteCategoryUnspecified)
 	if err != nil {
-		return fmt.Errorf("create %s: %w", name, err)
+		return named("create", name, err)
 	}
 	err = fill(f)
 	if cerr := f.Close(); err == nil {
@@ -32,7 +32,7 @@ func (s *Store) probe() error {
 		err = rerr
 	}
 	if err != nil {
-		return fmt.Errorf("%d MiB of room are needed: write %s: %w", probeBytes>>20, name, err)
+		return fmt.Errorf("%d MiB of room are needed: %w", probeBytes>>20, named("write", name, err))
 	}
 	return nil
 }
