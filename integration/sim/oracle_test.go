@@ -114,10 +114,10 @@ func (w *world) compare(shown []oracle.Record) {
 		report.Lost = 0 // what was not moved is missing, nothing else
 	}
 	var err error
-	switch {
-	case w.weakest == semantics.ExactlyOnce:
+	switch w.weakest {
+	case semantics.ExactlyOnce:
 		err = report.ExactlyOnce()
-	case w.weakest == semantics.AtLeastOnce:
+	case semantics.AtLeastOnce:
 		err = report.AtLeastOnce()
 	default: // NONE: nothing changed, nothing foreign, first showings in order
 		report.Lost = 0
