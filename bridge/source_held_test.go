@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -37,18 +38,18 @@ func (s *sim) held() PartitionStatus { return s.b.Status().Sources[0].Partitions
 // TestHolderIsNamed: a transaction of somebody else holds a partition back; status and sentence name it until it ends.
 func TestHolderIsNamed(t *testing.T) {
 	inBubble(t, func(s *sim) {
-		asked := 0
+		var asked atomic.Int64
 		s.cluster.ControlKey(int16(kmsg.DescribeProducers), func(kmsg.Request) (kmsg.Response, error, bool) {
 			s.cluster.KeepControl()
-			asked++
+			asked.Add(1)
 			return nil, nil, false
 		})
 		s.o.Checkpoint.Interval = time.Hour // the world counts offsets for records, and a foreign transaction has a marker
 		s.start()
 		s.ready()
 		s.after(time.Minute)
-		if asked != 0 {
-			t.Errorf("%d rounds although nothing is held", asked)
+		if n := asked.Load(); n != 0 {
+			t.Errorf("%d rounds although nothing is held", n)
 		}
 		cl, end := s.foreign("somebody-7")
 		defer cl.Close()
@@ -69,8 +70,8 @@ func TestHolderIsNamed(t *testing.T) {
 			t.Errorf("waits for %q", w)
 		}
 		s.after(2 * time.Minute)
-		if asked < 5 || asked > 11 {
-			t.Errorf("%d rounds in 2 minutes, at most one in 15 s", asked)
+		if n := asked.Load(); n < 5 || n > 11 {
+			t.Errorf("%d rounds in 2 minutes, at most one in 15 s", n)
 		}
 		end()
 		s.until("nothing is held", func() bool { p := s.held(); return p.HeldSecs == 0 && p.HeldBy == nil })
