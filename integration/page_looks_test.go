@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -224,9 +225,11 @@ func pageHolders(t *testing.T, browser context.Context) {
 	b.screen(360, 740, 2)
 	b.fits(360)
 	b.shot("phone-held-back")
-	s.Sources[0].Partitions = s.Sources[0].Partitions[5:]
-	s.Ready, s.Reason = true, ""
-	bridges[0].now.Store(&s)
+	free := s
+	free.Sources = slices.Clone(s.Sources) // the surface may still be reading the others
+	free.Sources[0].Partitions = s.Sources[0].Partitions[5:]
+	free.Ready, free.Reason = true, ""
+	bridges[0].now.Store(&free)
 	b.is(".waits-for", "waits for the sink")
 	b.sees("that nobody holds back", "!document.querySelector(\"[aria-label='Who holds partitions back']\") && !document.body.textContent.includes('only producer ids')")
 }
