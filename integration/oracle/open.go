@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 
 	"kafkabridge/integration/kafka"
 )
@@ -25,7 +26,10 @@ func NothingOpen(ctx context.Context, admin *kadm.Client, topics ...string) erro
 		if err != nil {
 			return false, fmt.Errorf("last stable offsets: %w", err)
 		}
-		if err := ends.Error(); err != nil {
+		if err := ends.Error(); kerr.IsRetriable(err) {
+			hanging = fmt.Sprintf(" high watermarks: %v", err) // a leader that has just been elected: OFFSET_NOT_AVAILABLE
+			return false, nil
+		} else if err != nil {
 			return false, fmt.Errorf("high watermarks: %w", err)
 		}
 		ends.Each(func(o kadm.ListedOffset) {
