@@ -53,28 +53,8 @@ func TestNothingIsLeftBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	good, taken := filepath.Join(dir, "good.hcl"), filepath.Join(dir, "taken.hcl")
-	write := func(path, listen string) {
-		text := fmt.Sprintf(`
-bridge "b" {
-  semantic = "EXACTLY_ONCE"
-  source "s" {
-    brokers = [%[1]q]
-    topics  = ["orders"]
-  }
-  sink "t" {
-    brokers = [%[1]q]
-    topic   = "copy"
-  }
-  checkpoint { path = "state" }
-}
-server { listen = %[2]q }
-`, broker.ListenAddrs()[0], listen)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write(good, "127.0.0.1:0")
-	write(taken, broker.ListenAddrs()[0]) // somebody listens there
+	writeConfig(t, good, broker, "127.0.0.1:0")
+	writeConfig(t, taken, broker, broker.ListenAddrs()[0]) // somebody listens there
 	for _, c := range []struct {
 		args []string
 		code int
@@ -92,5 +72,28 @@ server { listen = %[2]q }
 	}
 	if left, err := os.ReadDir(filepath.Join(dir, "tmp")); err != nil || len(left) > 0 {
 		t.Errorf("left in the temporary directory: %v %v", left, err)
+	}
+}
+
+// writeConfig writes the file of a plain bridge from orders to copy on one broker, with its state beside it.
+func writeConfig(t *testing.T, path string, broker *kfake.Cluster, listen string) {
+	t.Helper()
+	text := fmt.Sprintf(`
+bridge "b" {
+  semantic = "EXACTLY_ONCE"
+  source "s" {
+    brokers = [%[1]q]
+    topics  = ["orders"]
+  }
+  sink "t" {
+    brokers = [%[1]q]
+    topic   = "copy"
+  }
+  checkpoint { path = "state" }
+}
+server { listen = %[2]q }
+`, broker.ListenAddrs()[0], listen)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
 	}
 }

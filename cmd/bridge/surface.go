@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-
 	"github.com/hashicorp/go-hclog"
 
 	"kafkabridge/configs"
@@ -28,9 +26,9 @@ func surface(o configs.ServerOptions, log hclog.Logger) (server.Options, error) 
 }
 
 // surface checks the server block's files, and warns about what is open to more than may be meant.
-func (v *validation) surface(file *configs.File, env environment, offline bool) {
+func (v *validation) surface(file *configs.File, offline bool) {
 	for _, w := range file.Server.Warnings() {
-		_, _ = fmt.Fprintln(env.stderr, "warning:", w)
+		v.warnings = append(v.warnings, "warning: "+w) // it names its block itself
 	}
 	if offline {
 		return

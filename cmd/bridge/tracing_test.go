@@ -1,11 +1,9 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -47,24 +45,7 @@ func TestRunSendsTraces(t *testing.T) {
 	}))
 	defer collector.Close()
 	path := filepath.Join(t.TempDir(), "bridge.hcl")
-	text := fmt.Sprintf(`
-bridge "b" {
-  semantic = "EXACTLY_ONCE"
-  source "s" {
-    brokers = [%[1]q]
-    topics  = ["orders"]
-  }
-  sink "t" {
-    brokers = [%[1]q]
-    topic   = "copy"
-  }
-  checkpoint { path = "state" }
-}
-server { listen = "" }
-`, broker.ListenAddrs()[0])
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeConfig(t, path, broker, "")
 	m := &meter{t: t, broker: broker}
 	m.produce(2)
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)

@@ -35,7 +35,7 @@ func (c *validateCommand) Run(env environment) error {
 		return err
 	}
 	v := &validation{log: hclog.NewNullLogger()}
-	v.surface(file, env, c.Offline)
+	v.surface(file, c.Offline)
 	if !c.Offline {
 		ctx, release := env.stoppable(context.Background())
 		defer release()
