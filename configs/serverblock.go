@@ -1,8 +1,6 @@
 package configs
 
 import (
-	"net"
-	"net/netip"
 	"strconv"
 
 	"github.com/hashicorp/hcl/v2"
@@ -47,7 +45,7 @@ func (d *decoder) serverTLS(g *serverTLSGrammar) *connect.ServerTLS {
 
 // Warnings are what may be meant, and is dangerous if it is not: one line each, with what to do.
 func (o ServerOptions) Warnings() []string {
-	if o.Listen == "" || onLoopback(o.Listen) {
+	if o.Listen == "" || connect.Loopback(o.Listen) {
 		return nil
 	}
 	switch {
@@ -59,14 +57,4 @@ func (o ServerOptions) Warnings() []string {
 			"the token crosses the network in plain text; add tls to the server block, or let a proxy on this machine do it"}
 	}
 	return nil
-}
-
-// onLoopback says whether only this machine can reach the address.
-func onLoopback(listen string) bool {
-	host, _, err := net.SplitHostPort(listen)
-	if err != nil {
-		return false
-	}
-	ip, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
@@ -90,18 +91,20 @@ func (o *Options) Validate() error {
 	return errors.Join(errs...)
 }
 
+// Loopback says whether only this machine can reach the address, which may be without a port.
+func Loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		host = address
+	}
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
+}
+
 // Exposed names the secret that a connection without TLS shows to everybody on the way; "" when there is none. Brokers on
 // this machine do not count.
 func (o *Options) Exposed() string {
-	local := func(b string) bool {
-		host, _, err := net.SplitHostPort(b)
-		if err != nil {
-			host = b
-		}
-		ip := net.ParseIP(host)
-		return host == "localhost" || ip != nil && ip.IsLoopback()
-	}
-	if o.TLS != nil || o.SASL == nil || !slices.ContainsFunc(o.Brokers, func(b string) bool { return !local(b) }) {
+	if o.TLS != nil || o.SASL == nil || !slices.ContainsFunc(o.Brokers, func(b string) bool { return !Loopback(b) }) {
 		return ""
 	}
 	switch o.SASL.Mechanism {
